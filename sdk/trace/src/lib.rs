@@ -1,0 +1,34 @@
+//! The clock, the event model and the trace files of gpustall.
+//!
+//! A recording is a [`Trace`]: processes, tracks (threads and synthetic lanes), slices, instants,
+//! counters, flows and async slices, all stamped in [`TraceTime`], nanoseconds since the trace
+//! started on `CLOCK_MONOTONIC`. While a job runs, events are appended to a crash-safe
+//! [`PartialWriter`]; at the end [`write_finished`] rewrites them as one Chrome JSON file that
+//! Perfetto opens and that also carries everything recorded in a lossless block of its own.
+//! [`read`] reads either back.
+//!
+//! The file format is described in `docs/trace-format.md`; the names that the recorder writes and
+//! the diagnosis reads are in [`vocab`].
+
+mod block;
+mod chrome;
+mod error;
+mod ids;
+mod model;
+mod strings;
+mod time;
+mod value;
+pub mod vocab;
+
+pub use chrome::{
+    ArgsRef, EventRef, PartialWriter, ReadOutcome, WriteStats, partial_path, read, write_finished,
+};
+pub use error::{ReadError, WriteError};
+pub use ids::{BatchId, Pid, Tid, TrackId};
+pub use model::{
+    Arg, Args, AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Loss, Meta,
+    Process, Slice, State, Trace, Track, TrackKind,
+};
+pub use strings::{Strings, Symbol};
+pub use time::{Clock, Interval, ManualClock, MonoTime, MonotonicClock, Nanos, TraceTime};
+pub use value::{Value, ValueRef};

@@ -1,0 +1,282 @@
+//! What a recording consists of.
+//!
+//! Events stand in one vector per kind, each in the order of its times, so that readers,
+//! the diagnosis and the lossless block all walk plain arrays.
+
+use crate::{Interval, MonoTime, Nanos, Pid, Strings, Symbol, Tid, TraceTime, TrackId, Value};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A whole recording in memory.
+#[derive(Debug, Clone, Default)]
+pub struct Trace {
+    /// Where and when it was recorded.
+    pub meta: Meta,
+    /// Every name, category and text in it.
+    pub strings: Strings,
+    /// Processes, real and synthetic.
+    pub processes: Vec<Process>,
+    /// Tracks: the threads, and the synthetic lanes beside them.
+    pub tracks: Vec<Track>,
+    /// Slices, by start and then the longest first, so that a parent comes before its children.
+    pub slices: Vec<Slice>,
+    /// Instants, by time.
+    pub instants: Vec<Instant>,
+    /// What the counter samples count.
+    pub counter_series: Vec<CounterSeries>,
+    /// Counter samples, by time.
+    pub counters: Vec<CounterSample>,
+    /// Arrows, by the time they leave.
+    pub flows: Vec<Flow>,
+    /// Async slices, by start.
+    pub async_slices: Vec<AsyncSlice>,
+    /// Events that could not be kept, by time.
+    pub losses: Vec<Loss>,
+    /// The diagnosis, as `gpustall-diagnose` wrote it.
+    pub report: Option<serde_json::Value>,
+}
+
+/// Where, when and by what a recording was made.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Meta {
+    /// What the user called the recording.
+    pub name: String,
+    /// Version of gpustall that recorded it.
+    pub recorder: String,
+    /// Trace time zero on `CLOCK_MONOTONIC`.
+    pub start_mono: MonoTime,
+    /// Trace time zero on the wall clock, nanoseconds since the Unix epoch. For people only.
+    pub start_unix_ns: u64,
+    /// End of the recording; for a partial file, the time of its last event.
+    pub end: TraceTime,
+    /// Process that was recorded.
+    pub pid: Pid,
+    /// CPUs that the process was allowed to use when the recording started.
+    pub cpus: u32,
+    /// Whether the recording was closed.
+    pub state: State,
+    /// What the user should know about this recording (a sidecar that was absent, a subscriber
+    /// that was already taken), each one sentence.
+    pub notes: Vec<String>,
+}
+
+/// How far a recording got.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// Closed by `finish`.
+    Finished,
+    /// The job ended, or still runs, without `finish`: the file ends where it was last flushed.
+    #[default]
+    Partial,
+}
+
+/// A process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: Pid,
+    /// Its name.
+    pub name: Symbol,
+    /// Where viewers put it; smaller is higher.
+    pub sort: i32,
+}
+
+/// A lane of slices: a thread, or a synthetic lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Track {
+    /// Process it belongs to.
+    pub pid: Pid,
+    /// Thread id; made up for synthetic lanes, unique with `pid`.
+    pub tid: Tid,
+    /// Thread name or title.
+    pub name: Symbol,
+    /// Where viewers put it in its process; smaller is higher.
+    pub sort: i32,
+    /// Whether an OS thread stands behind it.
+    pub kind: TrackKind,
+}
+
+/// Whether an OS thread stands behind a track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum TrackKind {
+    /// An OS thread.
+    #[default]
+    Thread,
+    /// A lane made for the reader of the trace.
+    Synthetic,
+}
+
+/// One named argument.
+pub type Arg = (Symbol, Value);
+
+/// The arguments of an event, in the order they were given.
+pub type Args = Box<[Arg]>;
+
+/// Something that took time on one track. Slices of one track nest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slice {
+    /// Track it lies on.
+    pub track: TrackId,
+    /// What was done.
+    pub name: Symbol,
+    /// Category, see [`vocab`](crate::vocab).
+    pub cat: Symbol,
+    /// From when to when.
+    pub span: Interval,
+    /// Its arguments.
+    pub args: Args,
+}
+
+/// Something that happened at one moment on one track.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Instant {
+    /// Track it lies on.
+    pub track: TrackId,
+    /// What happened.
+    pub name: Symbol,
+    /// Category, see [`vocab`](crate::vocab).
+    pub cat: Symbol,
+    /// When.
+    pub at: TraceTime,
+    /// Its arguments.
+    pub args: Args,
+}
+
+/// What a counter counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CounterSeries {
+    /// Process that the counter belongs to.
+    pub pid: Pid,
+    /// Its name.
+    pub name: Symbol,
+}
+
+/// The value of a counter from one time on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CounterSample {
+    /// Position in [`Trace::counter_series`].
+    pub series: u32,
+    /// From when.
+    pub at: TraceTime,
+    /// The value.
+    pub value: f64,
+}
+
+/// One end of an arrow: it lies inside a slice of that track.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FlowEnd {
+    /// Track of the slice.
+    pub track: TrackId,
+    /// A time inside the slice.
+    pub at: TraceTime,
+}
+
+/// An arrow from one slice to another that it made possible.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Flow {
+    /// Unique among flows of this name and category.
+    pub id: u64,
+    /// Its name.
+    pub name: Symbol,
+    /// Category, see [`vocab`](crate::vocab).
+    pub cat: Symbol,
+    /// The slice it leaves.
+    pub from: FlowEnd,
+    /// The slice it reaches; never earlier than it leaves.
+    pub to: FlowEnd,
+}
+
+/// Something that took time in a process, on no thread in particular (a batch in a queue).
+/// Those of one process may overlap.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AsyncSlice {
+    /// Process it belongs to.
+    pub pid: Pid,
+    /// What it was.
+    pub name: Symbol,
+    /// Category, see [`vocab`](crate::vocab).
+    pub cat: Symbol,
+    /// Unique among async slices of this process and category.
+    pub id: u64,
+    /// From when to when.
+    pub span: Interval,
+    /// Its arguments.
+    pub args: Args,
+}
+
+/// Events that one source could not keep, counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Loss {
+    /// What lost them.
+    pub source: Symbol,
+    /// When the count was taken.
+    pub at: TraceTime,
+    /// How many that source had lost by then, since the recording started.
+    pub total: u64,
+}
+
+impl Trace {
+    /// The text of a symbol.
+    pub fn text(&self, symbol: Symbol) -> &str {
+        self.strings.get(symbol)
+    }
+
+    /// The track with this id, if there is one.
+    pub fn track(&self, id: TrackId) -> Option<&Track> {
+        self.tracks.get(id.index())
+    }
+
+    /// The value of argument `key` in `args`.
+    pub fn arg(&self, args: &[Arg], key: &str) -> Option<Value> {
+        let key = self.strings.find(key)?;
+        args.iter().find(|(k, _)| *k == key).map(|&(_, value)| value)
+    }
+
+    /// The unsigned integer argument `key` in `args`.
+    pub fn arg_u64(&self, args: &[Arg], key: &str) -> Option<u64> {
+        self.arg(args, key)?.as_u64()
+    }
+
+    /// The text argument `key` in `args`.
+    pub fn arg_str(&self, args: &[Arg], key: &str) -> Option<&str> {
+        match self.arg(args, key)? {
+            Value::Str(symbol) => Some(self.text(symbol)),
+            _ => None,
+        }
+    }
+
+    /// Length of the recording.
+    pub fn length(&self) -> Nanos {
+        self.meta.end.since(TraceTime::ZERO)
+    }
+
+    /// Events in the trace: slices, instants, counter samples, flows and async slices.
+    pub fn event_count(&self) -> usize {
+        self.slices.len()
+            + self.instants.len()
+            + self.counters.len()
+            + self.flows.len()
+            + self.async_slices.len()
+    }
+
+    /// The last count of each source that lost events.
+    pub fn lost_by_source(&self) -> BTreeMap<&str, u64> {
+        self.losses
+            .iter()
+            .map(|loss| (self.text(loss.source), loss.total))
+            .collect()
+    }
+
+    /// Puts every vector in the order that its documentation promises.
+    pub fn sort(&mut self) {
+        self.slices
+            .sort_by_key(|s| (s.span.start, std::cmp::Reverse(s.span.end)));
+        self.instants.sort_by_key(|i| i.at);
+        self.counters.sort_by_key(|c| c.at);
+        self.flows.sort_by_key(|f| f.from.at);
+        self.async_slices.sort_by_key(|a| a.span.start);
+        self.losses.sort_by_key(|l| l.at);
+    }
+}

@@ -1,0 +1,91 @@
+//! The names that the recorder writes and the diagnosis reads.
+//!
+//! A slice's category says what kind of thing it is; its arguments join it to others. A batch is
+//! followed by [`arg::BATCH`]: the [`cat::DATA_GET`] and [`cat::DATA_COLLATE`] slices on the
+//! thread that made it, and the [`cat::DATA_WAIT`] slice on the thread that took it, carry the
+//! same number. When the batch was made inside `next()` (no workers), its stages lie inside the
+//! wait, on the same track.
+
+/// Categories of slices, instants, flows and async slices.
+pub mod cat {
+    /// Slice on a synthetic track: one iteration of a loop over a loader. Arguments
+    /// [`LOADER`](super::arg::LOADER), [`KIND`](super::arg::KIND), [`EPOCH`](super::arg::EPOCH),
+    /// [`STEP`](super::arg::STEP), [`THREAD`](super::arg::THREAD).
+    pub const STEP: &str = "step";
+    /// Slice: a thread inside a loader's `next()` that returned a batch or an error. Arguments
+    /// `loader`, `kind`, `epoch`, `step`, and where the batch is tagged `batch`, `worker`.
+    pub const DATA_WAIT: &str = "data_wait";
+    /// Slice: the `next()` that returned `None`. Arguments `loader`, `kind`, `epoch`.
+    pub const EPOCH_END: &str = "epoch_end";
+    /// Slice: items of one batch read from the data set. Arguments `batch`, `items`; or `error`.
+    pub const DATA_GET: &str = "data_get";
+    /// Slice: items made into one batch. Arguments `batch`, `items`.
+    pub const DATA_COLLATE: &str = "data_collate";
+    /// Slice: one sampled item read from the data set. Argument `index`.
+    pub const DATA_ITEM: &str = "data_item";
+    /// Slice: a part of the step that the user marked.
+    pub const PHASE: &str = "phase";
+    /// Slice: a `tracing` span entered on one thread. Argument `target` and the span's fields.
+    pub const SPAN: &str = "span";
+    /// Instant: a `tracing` event. Arguments `target`, `level` and the event's fields.
+    pub const EVENT: &str = "event";
+    /// Slice on a synthetic track: recording was paused.
+    pub const PAUSE: &str = "pause";
+    /// Instant: something went wrong in the job (a worker panicked). Argument `message`.
+    pub const FAULT: &str = "fault";
+    /// Flow from the stage that finished a batch to the wait that took it, and async slice of a
+    /// batch from when it was made until it was taken. The id is the batch.
+    pub const BATCH: &str = "batch";
+    /// Instant in a partial file only: a slice that was still open when the file was flushed.
+    pub const OPEN: &str = "open";
+    /// Slice on the findings track.
+    pub const FINDING: &str = "finding";
+}
+
+/// Keys of arguments.
+pub mod arg {
+    /// Name of the loader. Text.
+    pub const LOADER: &str = "loader";
+    /// What the loader is for: [`TRAIN`](super::kind::TRAIN) or [`VALID`](super::kind::VALID).
+    pub const KIND: &str = "kind";
+    /// Epoch, from 0.
+    pub const EPOCH: &str = "epoch";
+    /// Step in the epoch, from 0.
+    pub const STEP: &str = "step";
+    /// Batch number, see [`BatchId`](crate::BatchId).
+    pub const BATCH: &str = "batch";
+    /// Items in the batch.
+    pub const ITEMS: &str = "items";
+    /// OS thread id of the thread that made the batch.
+    pub const WORKER: &str = "worker";
+    /// OS thread id of the thread that runs the loop.
+    pub const THREAD: &str = "thread";
+    /// Position of the item in the data set.
+    pub const INDEX: &str = "index";
+    /// What went wrong. Text.
+    pub const ERROR: &str = "error";
+    /// What happened. Text.
+    pub const MESSAGE: &str = "message";
+    /// True on a slice that was left by a panic.
+    pub const PANICKED: &str = "panicked";
+    /// True on a slice whose end was not recorded; it ends with the recording.
+    pub const UNFINISHED: &str = "unfinished";
+    /// Module path of a `tracing` span or event.
+    pub const TARGET: &str = "target";
+    /// Level of a `tracing` event.
+    pub const LEVEL: &str = "level";
+}
+
+/// What a loader is for.
+pub mod kind {
+    /// Its batches train the model; it gives the run its steps.
+    pub const TRAIN: &str = "train";
+    /// Its batches only evaluate the model.
+    pub const VALID: &str = "valid";
+}
+
+/// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
+pub const QUEUE_DEPTH: &str = "queue depth";
+
+/// Counter in the Chrome view: events that a source lost so far. Its name follows after a blank.
+pub const LOST_EVENTS: &str = "lost events";
