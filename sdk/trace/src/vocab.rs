@@ -15,6 +15,9 @@ pub mod cat {
     /// Slice: a thread inside a loader's `next()` that returned a batch or an error. Arguments
     /// `loader`, `kind`, `epoch`, `step`, and where the batch is tagged `batch`, `worker`.
     pub const DATA_WAIT: &str = "data_wait";
+    /// Slice: a loader's `iter()`, which starts workers and shuffles. Arguments `loader`, `kind`,
+    /// `epoch`.
+    pub const EPOCH_START: &str = "epoch_start";
     /// Slice: the `next()` that returned `None`. Arguments `loader`, `kind`, `epoch`.
     pub const EPOCH_END: &str = "epoch_end";
     /// Slice: items of one batch read from the data set. Arguments `batch`, `items`; or `error`.
@@ -58,6 +61,10 @@ pub mod arg {
     pub const ITEMS: &str = "items";
     /// OS thread id of the thread that made the batch.
     pub const WORKER: &str = "worker";
+    /// CPU time that the thread used inside the slice, nanoseconds of `CLOCK_THREAD_CPUTIME_ID`;
+    /// optional, on [`DATA_GET`](super::cat::DATA_GET), [`DATA_COLLATE`](super::cat::DATA_COLLATE)
+    /// and [`DATA_WAIT`](super::cat::DATA_WAIT).
+    pub const CPU_NS: &str = "cpu_ns";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
