@@ -17,6 +17,29 @@ pub enum WriteError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// The directory of the file is not there.
+    #[error(
+        "cannot create the trace file {}: there is no directory {}; make it, or choose another \
+         path with output(...)",
+        path.display(),
+        directory.display()
+    )]
+    NoDirectory {
+        /// The file.
+        path: PathBuf,
+        /// The missing directory.
+        directory: PathBuf,
+    },
+    /// Another recording, in this process or another, writes to the file.
+    #[error(
+        "another recording writes to {}; wait until it ends, or choose another path with \
+         output(...)",
+        path.display()
+    )]
+    Busy {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file could not be written to its end.
     #[error(
         "cannot write the trace file {}: {source}; what was recorded before is kept",

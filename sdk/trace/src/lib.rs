@@ -15,13 +15,15 @@ mod chrome;
 mod error;
 mod ids;
 mod model;
+mod schema;
 mod strings;
 mod time;
 mod value;
 pub mod vocab;
 
 pub use chrome::{
-    ArgsRef, EventRef, PartialWriter, ReadOutcome, WriteStats, partial_path, read, write_finished,
+    ArgsRef, EventRef, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, WriteStats, partial_path,
+    read, write_finished,
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
@@ -29,6 +31,7 @@ pub use model::{
     Arg, Args, AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Loss, Meta,
     Process, Slice, State, Trace, Track, TrackKind,
 };
+pub use schema::TRACE_SCHEMA;
 pub use strings::{Strings, Symbol};
 pub use time::{Clock, Interval, ManualClock, MonoTime, MonotonicClock, Nanos, TraceTime};
 pub use value::{Value, ValueRef};

@@ -231,7 +231,9 @@ impl Trace {
     /// The value of argument `key` in `args`.
     pub fn arg(&self, args: &[Arg], key: &str) -> Option<Value> {
         let key = self.strings.find(key)?;
-        args.iter().find(|(k, _)| *k == key).map(|&(_, value)| value)
+        args.iter()
+            .find(|(k, _)| *k == key)
+            .map(|&(_, value)| value)
     }
 
     /// The unsigned integer argument `key` in `args`.

@@ -1,12 +1,17 @@
 //! Chrome JSON: the files that Perfetto opens.
 
+mod claim;
 mod encode;
 mod event;
 mod finished;
+pub(crate) mod json;
+mod layout;
+mod output;
 mod partial;
 mod read;
+mod stream;
 
 pub use event::{ArgsRef, EventRef};
 pub use finished::{WriteStats, write_finished};
-pub use partial::{PartialWriter, partial_path};
+pub use partial::{PARTIAL_BUFFER_BYTES, PartialWriter, partial_path};
 pub use read::{ReadOutcome, read};

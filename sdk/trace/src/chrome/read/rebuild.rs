@@ -1,0 +1,327 @@
+//! A trace put together from Chrome events, in whatever order they come.
+
+use super::line::{Arg, Line, find};
+use crate::schema::{COUNTER_EVENT, LOSS_CAT, META_EVENT, NOTE_EVENT, TRACE_SCHEMA};
+use crate::{
+    Args, AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Interval, Loss, Meta,
+    Nanos, Pid, Process, Slice, State, Symbol, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
+    Value, vocab,
+};
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+/// A track, a name and a start: what a slice and the instants from while it was open share.
+type OpenKey = (TrackId, Symbol, TraceTime);
+
+/// Collects events.
+#[derive(Debug, Default)]
+pub(super) struct Rebuild {
+    trace: Trace,
+    /// Schema of the file, once its meta event was seen.
+    pub(super) schema: Option<u32>,
+    processes: HashMap<Pid, usize>,
+    tracks: HashMap<(Pid, Tid), TrackId>,
+    series: HashMap<CounterSeries, u32>,
+    /// Category, arguments and order of the slices that were open at the last flush.
+    open: HashMap<OpenKey, (usize, Symbol, Args)>,
+    flows: HashMap<(Symbol, Symbol, u64), FlowEnd>,
+    asyncs: HashMap<(Pid, Symbol, u64), Vec<AsyncSlice>>,
+    last: TraceTime,
+}
+
+/// An event that could not be used.
+#[derive(Debug)]
+pub(super) struct Unusable;
+
+impl From<serde_json::Error> for Unusable {
+    fn from(_: serde_json::Error) -> Self {
+        Unusable
+    }
+}
+
+impl Rebuild {
+    /// Whether an event of a newer schema was seen.
+    pub(super) fn newer(&self) -> Option<u32> {
+        self.schema.filter(|&schema| schema > TRACE_SCHEMA)
+    }
+
+    /// Adds one event from its JSON.
+    pub(super) fn add(&mut self, json: &[u8]) -> Result<(), Unusable> {
+        let line: Line<'_> = serde_json::from_slice(json)?;
+        match &*line.ph {
+            "X" => self.slice(&line),
+            "i" | "I" => self.instant(&line),
+            "C" => self.counter(&line),
+            "s" | "f" => self.flow(&line),
+            "b" | "e" => self.async_slice(&line),
+            "M" => self.metadata(&line),
+            _ => Err(Unusable),
+        }
+    }
+
+    /// The trace: open slices become unfinished ones that end with the recording, everything is
+    /// sorted.
+    pub(super) fn finish(mut self, complete: bool) -> Trace {
+        let end = self.last;
+        if !complete {
+            self.trace.meta.end = end;
+            self.trace.meta.state = State::Partial;
+        }
+        for slice in &self.trace.slices {
+            self.open
+                .remove(&(slice.track, slice.name, slice.span.start));
+        }
+        let mut open: Vec<_> = self.open.into_iter().collect();
+        open.sort_by_key(|(_, (order, ..))| *order);
+        for ((track, name, start), (_, cat, args)) in open {
+            let key = self.trace.strings.intern(vocab::arg::UNFINISHED);
+            let mut args = args.into_vec();
+            args.push((key, Value::Bool(true)));
+            let span = Interval::new(start, end.max(start));
+            let args = args.into_boxed_slice();
+            self.trace.slices.push(Slice {
+                track,
+                name,
+                cat,
+                span,
+                args,
+            });
+        }
+        self.trace.sort();
+        self.trace
+    }
+
+    fn metadata(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        if line.name == META_EVENT {
+            let part = line.meta()?;
+            self.schema = Some(part.schema);
+            if part.schema <= TRACE_SCHEMA {
+                let meta = part.meta.ok_or(Unusable)?;
+                self.trace.meta = serde_json::from_value::<Meta>(meta)?;
+            }
+            return Ok(());
+        }
+        let args = line.args()?;
+        let text = |key| find(&args, key).and_then(Arg::as_str);
+        let sort = || match find(&args, "sort_index") {
+            Some(&Arg::U64(v)) => i32::try_from(v).map_err(|_| Unusable),
+            Some(&Arg::I64(v)) => i32::try_from(v).map_err(|_| Unusable),
+            _ => Err(Unusable),
+        };
+        match &*line.name {
+            "process_name" => {
+                let name = self.trace.strings.intern(text("name").ok_or(Unusable)?);
+                self.process(Pid(line.pid)).name = name;
+            }
+            "process_sort_index" => self.process(Pid(line.pid)).sort = sort()?,
+            "thread_name" => {
+                let name = text("name").ok_or(Unusable)?;
+                if let Some(tid) = find(&args, "lane_of").and_then(Arg::as_u64) {
+                    let tid = Tid(u32::try_from(tid).map_err(|_| Unusable)?);
+                    let track = self.track(Pid(line.pid), tid);
+                    self.tracks.insert((Pid(line.pid), Tid(line.tid)), track);
+                    return Ok(());
+                }
+                let name = self.trace.strings.intern(name);
+                let id = self.track(Pid(line.pid), Tid(line.tid));
+                let track = &mut self.trace.tracks[id.index()];
+                track.name = name;
+                track.kind = match text("kind") {
+                    Some("synthetic") => TrackKind::Synthetic,
+                    _ => TrackKind::Thread,
+                };
+            }
+            "thread_sort_index" => {
+                let (id, sort) = (self.track(Pid(line.pid), Tid(line.tid)), sort()?);
+                self.trace.tracks[id.index()].sort = sort;
+            }
+            NOTE_EVENT => {
+                let note = text("text").ok_or(Unusable)?;
+                self.trace.meta.notes.push(note.into());
+            }
+            COUNTER_EVENT => {
+                let name = text("name").ok_or(Unusable)?;
+                let at = find(&args, "at_ns").and_then(Arg::as_u64).ok_or(Unusable)?;
+                let value = find(&args, "value").and_then(Arg::as_f64).ok_or(Unusable)?;
+                self.sample(Pid(line.pid), name, TraceTime::from_nanos(at), value);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn slice(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        let start = self.time(line.ts())?;
+        let end = start + Nanos::new(line.dur().ok_or(Unusable)?);
+        let args = self.args(line)?;
+        self.last = self.last.max(end);
+        let (track, name, cat) = self.named(line);
+        let span = Interval::new(start, end);
+        self.trace.slices.push(Slice {
+            track,
+            name,
+            cat,
+            span,
+            args,
+        });
+        Ok(())
+    }
+
+    fn instant(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        let at = self.time(line.ts())?;
+        let args = self.args(line)?;
+        let (track, name, cat) = self.named(line);
+        if let Some(open) = &line.open {
+            let cat = self.trace.strings.intern(&open.cat);
+            let key = (track, name, TraceTime::from_nanos(open.start_ns));
+            let order = self.open.len();
+            let slot = self
+                .open
+                .entry(key)
+                .or_insert_with(|| (order, cat, Args::default()));
+            (slot.1, slot.2) = (cat, args);
+        } else {
+            self.trace.instants.push(Instant {
+                track,
+                name,
+                cat,
+                at,
+                args,
+            });
+        }
+        Ok(())
+    }
+
+    fn counter(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        let at = self.time(line.ts())?;
+        let args = line.args()?;
+        let value = find(&args, "value").ok_or(Unusable)?;
+        if line.cat == LOSS_CAT {
+            let source = line.name.strip_prefix(vocab::LOST_EVENTS).ok_or(Unusable)?;
+            let source = source.strip_prefix(' ').ok_or(Unusable)?;
+            let source = self.trace.strings.intern(source);
+            let total = value.as_u64().ok_or(Unusable)?;
+            self.trace.losses.push(Loss { source, at, total });
+        } else {
+            let value = value.as_f64().ok_or(Unusable)?;
+            self.sample(Pid(line.pid), &line.name, at, value);
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self, pid: Pid, name: &str, at: TraceTime, value: f64) {
+        self.last = self.last.max(at);
+        let name = self.trace.strings.intern(name);
+        let key = CounterSeries { pid, name };
+        let all = &mut self.trace.counter_series;
+        let series = *self.series.entry(key).or_insert_with(|| {
+            all.push(key);
+            all.len() as u32 - 1
+        });
+        self.trace
+            .counters
+            .push(CounterSample { series, at, value });
+    }
+
+    fn flow(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        let at = self.time(line.ts())?;
+        let id = line.id.ok_or(Unusable)?;
+        let (track, name, cat) = self.named(line);
+        let end = FlowEnd { track, at };
+        if line.ph == "s" {
+            self.flows.insert((cat, name, id), end);
+        } else {
+            let from = self.flows.remove(&(cat, name, id)).ok_or(Unusable)?;
+            self.trace.flows.push(Flow {
+                id,
+                name,
+                cat,
+                from,
+                to: end,
+            });
+        }
+        Ok(())
+    }
+
+    fn async_slice(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        let at = self.time(line.ts())?;
+        let id = line.id.ok_or(Unusable)?;
+        let name = self.trace.strings.intern(&line.name);
+        let cat = self.trace.strings.intern(&line.cat);
+        let pid = Pid(line.pid);
+        let started = self.asyncs.entry((pid, cat, id)).or_default();
+        if line.ph == "e" {
+            let mut slice = started.pop().ok_or(Unusable)?;
+            slice.span = Interval::new(slice.span.start, at);
+            self.trace.async_slices.push(slice);
+            return Ok(());
+        }
+        let args = self.args(line)?;
+        let slice = AsyncSlice {
+            pid,
+            name,
+            cat,
+            id,
+            span: Interval::new(at, at),
+            args,
+        };
+        self.asyncs.entry((pid, cat, id)).or_default().push(slice);
+        Ok(())
+    }
+
+    fn time(&mut self, ns: Option<u64>) -> Result<TraceTime, Unusable> {
+        let time = TraceTime::from_nanos(ns.ok_or(Unusable)?);
+        self.last = self.last.max(time);
+        Ok(time)
+    }
+
+    fn named(&mut self, line: &Line<'_>) -> (TrackId, Symbol, Symbol) {
+        let track = self.track(Pid(line.pid), Tid(line.tid));
+        let strings = &mut self.trace.strings;
+        (track, strings.intern(&line.name), strings.intern(&line.cat))
+    }
+
+    fn args(&mut self, line: &Line<'_>) -> Result<Args, Unusable> {
+        let strings = &mut self.trace.strings;
+        let mut own = |(key, value): (Cow<'_, str>, Arg<'_>)| {
+            let value = match value {
+                Arg::Bool(v) => Value::Bool(v),
+                Arg::U64(v) => Value::U64(v),
+                Arg::I64(v) => Value::I64(v),
+                Arg::F64(v) => Value::F64(v),
+                Arg::Str(v) => Value::Str(strings.intern(&v)),
+                Arg::Other => return None,
+            };
+            Some((strings.intern(&key), value))
+        };
+        Ok(line.args()?.into_iter().filter_map(&mut own).collect())
+    }
+
+    fn process(&mut self, pid: Pid) -> &mut Process {
+        let all = &mut self.trace.processes;
+        let strings = &mut self.trace.strings;
+        let index = *self.processes.entry(pid).or_insert_with(|| {
+            let name = strings.intern(&format!("process {pid}"));
+            all.push(Process { pid, name, sort: 0 });
+            all.len() - 1
+        });
+        &mut all[index]
+    }
+
+    fn track(&mut self, pid: Pid, tid: Tid) -> TrackId {
+        let all = &mut self.trace.tracks;
+        let strings = &mut self.trace.strings;
+        *self.tracks.entry((pid, tid)).or_insert_with(|| {
+            let name = strings.intern(&format!("thread {tid}"));
+            let kind = TrackKind::Thread;
+            all.push(Track {
+                pid,
+                tid,
+                name,
+                sort: 0,
+                kind,
+            });
+            TrackId(all.len() as u32 - 1)
+        })
+    }
+}
