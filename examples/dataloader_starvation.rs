@@ -1,1 +1,283 @@
-fn main(){ let _ = burn::tensor::Device::flex(); }
+//! One small model, trained on the same rows in memory three ways: by direct indexing, through a
+//! shuffled loader in process, and through a shuffled loader with four workers.
+//!
+//! ```text
+//! cargo run --release --example dataloader_starvation            # a laptop's size
+//! cargo run --release --example dataloader_starvation -- --rows 7000000 --batch 1000000
+//! ```
+//!
+//! The model, the data set, the batcher and the loops are an ordinary Burn program. The gpustall
+//! lines in them are marked `// gpustall`.
+
+use burn::data::dataloader::{DataLoaderBuilder, batcher::Batcher};
+use burn::data::dataset::{Dataset, DatasetError};
+use burn::nn::{Linear, LinearConfig, Relu};
+use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
+use burn::prelude::*;
+use clap::Parser;
+use gpustall::{Summary, instrument}; // gpustall
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+const FEATURES: usize = 100;
+
+/// Trains a two-layer MLP on rows in memory, three ways, and traces each.
+#[derive(Parser)]
+struct Args {
+    /// Rows of 100 floats.
+    #[arg(long, default_value_t = 300_000)]
+    rows: usize,
+    /// Rows in one batch.
+    #[arg(long, default_value_t = 20_000)]
+    batch: usize,
+    /// Passes over the rows.
+    #[arg(long, default_value_t = 2)]
+    epochs: usize,
+    /// Workers of the third way.
+    #[arg(long, default_value_t = 4)]
+    workers: usize,
+    /// Directory for the traces.
+    #[arg(long, default_value = "target/dataloader_starvation")]
+    out: PathBuf,
+}
+
+#[derive(Module, Debug)]
+struct Mlp {
+    hidden: Linear,
+    activation: Relu,
+    output: Linear,
+}
+
+impl Mlp {
+    fn new(device: &Device) -> Self {
+        Self {
+            hidden: LinearConfig::new(FEATURES, 64).init(device),
+            activation: Relu::new(),
+            output: LinearConfig::new(64, 1).init(device),
+        }
+    }
+
+    fn forward(&self, rows: Tensor<2>) -> Tensor<2> {
+        self.output
+            .forward(self.activation.forward(self.hidden.forward(rows)))
+    }
+}
+
+/// The rows, in memory.
+#[derive(Clone)]
+struct Rows {
+    features: Arc<Vec<f32>>,
+    targets: Arc<Vec<f32>>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    features: [f32; FEATURES],
+    target: f32,
+}
+
+impl Rows {
+    fn generate(count: usize) -> Self {
+        let mut state = 1u32;
+        let mut random = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 8) as f32 / (1 << 24) as f32 - 0.5
+        };
+        let features: Vec<f32> = (0..count * FEATURES).map(|_| random()).collect();
+        let targets = features
+            .chunks(FEATURES)
+            .map(|row| row.iter().sum())
+            .collect();
+        Self {
+            features: Arc::new(features),
+            targets: Arc::new(targets),
+        }
+    }
+}
+
+impl Dataset<Row> for Rows {
+    fn get(&self, index: usize) -> Result<Row, DatasetError> {
+        let mut features = [0.0; FEATURES];
+        features.copy_from_slice(&self.features[index * FEATURES..][..FEATURES]);
+        Ok(Row {
+            features,
+            target: self.targets[index],
+        })
+    }
+
+    fn len(&self) -> usize {
+        self.targets.len()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Batch {
+    rows: Tensor<2>,
+    targets: Tensor<2>,
+}
+
+/// Makes one tensor of each row and joins them, as most batchers do.
+#[derive(Clone)]
+struct RowBatcher;
+
+impl Batcher<Row, Batch> for RowBatcher {
+    fn batch(&self, items: Vec<Row>, device: &Device) -> Batch {
+        let rows = items
+            .iter()
+            .map(|item| Tensor::<1>::from_floats(item.features, device).unsqueeze::<2>())
+            .collect();
+        let targets: Vec<f32> = items.iter().map(|item| item.target).collect();
+        Batch {
+            rows: Tensor::cat(rows, 0),
+            targets: Tensor::<1>::from_floats(targets.as_slice(), device).unsqueeze_dim(1),
+        }
+    }
+}
+
+struct Trainer {
+    model: Mlp,
+    optimizer: ModuleOptimizer,
+}
+
+impl Trainer {
+    fn new(device: &Device) -> Self {
+        Self {
+            model: Mlp::new(device),
+            optimizer: SgdConfig::new().init(),
+        }
+    }
+
+    fn step(mut self, batch: Batch) -> Self {
+        let forward = instrument::phase("forward"); // gpustall
+        let output = self.model.forward(batch.rows);
+        let loss = (output - batch.targets).powf_scalar(2.0).mean();
+        drop(forward);
+        let backward = instrument::phase("backward"); // gpustall
+        let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
+        drop(backward);
+        let _optimizer = instrument::phase("optimizer"); // gpustall
+        self.model = self.optimizer.step(0.01, self.model, gradients);
+        self
+    }
+}
+
+/// The rows as one tensor, indexed in a shuffled order.
+fn train_direct(args: &Args, rows: &Rows, device: &Device) {
+    let mut trainer = Trainer::new(device);
+    let count = rows.len();
+    let data = TensorData::new(rows.features.to_vec(), [count, FEATURES]);
+    let features = Tensor::<2>::from_data(data, device);
+    let targets =
+        Tensor::<2>::from_data(TensorData::new(rows.targets.to_vec(), [count, 1]), device);
+    for _ in 0..args.epochs {
+        let order =
+            Tensor::<1>::random([count], burn::tensor::Distribution::Default, device).argsort(0);
+        for start in (0..count).step_by(args.batch) {
+            let _step = instrument::step("direct"); // gpustall
+            let end = count.min(start + args.batch);
+            let chosen = order.clone().slice([start..end]);
+            trainer = trainer.step(Batch {
+                rows: features.clone().select(0, chosen.clone()),
+                targets: targets.clone().select(0, chosen),
+            });
+        }
+    }
+}
+
+/// A shuffled loader.
+fn train_loaded(args: &Args, rows: &Rows, device: &Device, workers: usize) -> anyhow::Result<()> {
+    let mut trainer = Trainer::new(device);
+    let builder = DataLoaderBuilder::new(instrument::batcher(RowBatcher)) // gpustall
+        .batch_size(args.batch)
+        .shuffle(7)
+        .num_workers(workers)
+        .set_device(device.clone());
+    let loader = instrument::loader("train", builder.build(instrument::dataset(rows.clone()))); // gpustall
+    for _ in 0..args.epochs {
+        for batch in loader.iter() {
+            trainer = trainer.step(batch?);
+        }
+    }
+    Ok(())
+}
+
+/// Runs `train` in a session of its own; returns its seconds and what gpustall found.
+fn traced(
+    args: &Args,
+    name: &str,
+    train: impl FnOnce() -> anyhow::Result<()>,
+) -> anyhow::Result<(f64, Summary)> {
+    let output = args.out.join(format!("{name}.trace.json.gz"));
+    let session = gpustall::session(name).output(output).start()?; // gpustall
+    let start = Instant::now();
+    train()?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok((seconds, session.finish()?)) // gpustall
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    anyhow::ensure!(
+        args.rows > 0 && args.batch > 0,
+        "--rows and --batch must be at least 1"
+    );
+    std::fs::create_dir_all(&args.out)?;
+    let device = Device::flex().autodiff();
+    let rows = Rows::generate(args.rows);
+    println!(
+        "{} rows x {FEATURES} floats, batch {}, {} epochs, {} CPUs\n",
+        args.rows,
+        args.batch,
+        args.epochs,
+        std::thread::available_parallelism()?
+    );
+
+    let in_process = "loader-in-process";
+    let with_workers = format!("loader-{}-workers", args.workers);
+    let ways = [
+        (
+            "direct-indexing",
+            traced(&args, "direct-indexing", || {
+                train_direct(&args, &rows, &device);
+                Ok(())
+            })?,
+        ),
+        (
+            in_process,
+            traced(&args, in_process, || train_loaded(&args, &rows, &device, 0))?,
+        ),
+        (
+            with_workers.as_str(),
+            traced(&args, &with_workers, || {
+                train_loaded(&args, &rows, &device, args.workers)
+            })?,
+        ),
+    ];
+
+    println!(
+        "{:<18} {:>8} {:>10} {:>10}",
+        "way", "seconds", "vs direct", "data wait"
+    );
+    let direct = ways[0].1.0;
+    for (name, (seconds, summary)) in &ways {
+        let wait = summary
+            .report()
+            .map_or(0.0, gpustall::Report::data_wait_share);
+        println!(
+            "{name:<18} {seconds:>8.2} {:>9.1}x {:>8.0} %",
+            seconds / direct,
+            wait * 100.0
+        );
+    }
+    println!();
+    for (_, (_, summary)) in &ways {
+        if let (Some(report), Some(trace)) = (summary.report(), summary.trace()) {
+            println!("{}\n  {}", trace.display(), report.verdict);
+        }
+    }
+    println!(
+        "\nOpen a trace at https://ui.perfetto.dev, or print its report: cargo run --release -p gpustall-cli -- report FILE"
+    );
+    Ok(())
+}

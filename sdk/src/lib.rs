@@ -1,1 +1,25 @@
-//! x
+#![doc = include_str!("../README.md")]
+
+mod attribute {
+    // `instrument` is both our module and `tracing`'s attribute. A glob carries the attribute
+    // into the macro namespace without colliding with the module of the same name.
+    pub use tracing::instrument;
+}
+mod error;
+pub mod instrument;
+mod layer;
+mod recorder;
+mod session;
+mod span;
+
+#[doc(inline)]
+pub use attribute::*;
+pub use error::SessionError;
+pub use gpustall_diagnose::Report;
+pub use gpustall_trace as trace;
+pub use layer::layer;
+pub use recorder::open::OPEN_INTERVAL;
+pub use recorder::ring::DEFAULT_RING_RECORDS;
+pub use recorder::writer::{DRAIN_INTERVAL, FLUSH_INTERVAL};
+pub use session::{Session, SessionBuilder, Summary, session};
+pub use span::{SpanGuard, counter, instant, span};

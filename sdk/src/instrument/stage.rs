@@ -1,0 +1,253 @@
+//! The stages in which a thread makes a batch: items are read, then made into one batch.
+//!
+//! A shuffled Burn data set is read item by item, even for a batch of a million. Reading the
+//! clock for each would cost more than many items do, so the clock is read at the first item of
+//! a batch and when the batcher is called: what lies between is the *get* stage.
+
+use crate::recorder::gate::{self, Generation};
+use crate::recorder::ring::push;
+use crate::recorder::{Args, Category, Record, Text};
+use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Every how many reads of items one is recorded; 0: none.
+static ITEM_SAMPLING: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn sample_items(every: u32) {
+    ITEM_SAMPLING.store(every, Ordering::Relaxed);
+}
+
+/// When a stage began, on the clock and in CPU time of its thread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Begun {
+    pub(crate) generation: Generation,
+    pub(crate) at: MonoTime,
+    cpu_ns: u64,
+}
+
+impl Begun {
+    /// Now, if a session records.
+    pub(crate) fn now() -> Option<Self> {
+        gate::recording().map(|generation| Self {
+            generation,
+            cpu_ns: thread_cpu_ns(),
+            at: MonotonicClock::read(),
+        })
+    }
+
+    /// CPU time that the thread used since, as an argument.
+    pub(crate) fn cpu_used(&self) -> (&'static str, Text) {
+        let used = thread_cpu_ns().saturating_sub(self.cpu_ns);
+        (arg::CPU_NS, Text::U64(used))
+    }
+}
+
+/// CPU time of the calling thread in nanoseconds; a system call, so once a batch and not an item.
+fn thread_cpu_ns() -> u64 {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Whether a thread makes batches. Items are also read outside of loaders (to compute the mean
+/// of a data set, say), which belongs to no batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Unknown,
+    /// A worker of a loader.
+    Worker,
+    /// Inside the `next()` of a loader.
+    InNext,
+    Other,
+}
+
+thread_local! {
+    static ROLE: Cell<Role> = const { Cell::new(Role::Unknown) };
+    /// The get stage that this thread is in.
+    static GET: Cell<Option<Begun>> = const { Cell::new(None) };
+    static ITEMS_READ: Cell<u32> = const { Cell::new(0) };
+}
+
+/// This thread is about to read items. Returns the session if one records and they may belong to
+/// a batch.
+#[inline]
+pub(crate) fn reading() -> Option<Generation> {
+    let generation = gate::recording()?;
+    let role = ROLE.try_with(Cell::get).ok()?;
+    if role == Role::Other || role == Role::Unknown && learn_role() == Role::Other {
+        return None;
+    }
+    let begun = GET.try_with(Cell::get).ok()?;
+    if begun.is_none_or(|begun| begun.generation != generation) {
+        begin_get();
+    }
+    Some(generation)
+}
+
+/// Burn's workers are known by their names before they made a batch; others from then on.
+#[cold]
+fn learn_role() -> Role {
+    let is_worker = std::thread::current()
+        .name()
+        .is_some_and(|name| name.starts_with("dataloader-"));
+    let role = if is_worker { Role::Worker } else { Role::Other };
+    let _ = ROLE.try_with(|r| r.set(role));
+    role
+}
+
+/// Whether this thread is inside the `next()` of a loader. A thread that makes a batch elsewhere
+/// is a worker.
+pub(crate) fn makes_batch_in_next() -> bool {
+    ROLE.try_with(|role| {
+        if role.get() == Role::InNext {
+            true
+        } else {
+            role.set(Role::Worker);
+            false
+        }
+    })
+    .unwrap_or(false)
+}
+
+/// Marks this thread as inside a loader's `next()` until dropped.
+pub(crate) struct InNext(Role);
+
+impl InNext {
+    pub(crate) fn enter() -> Self {
+        let _ = GET.try_with(Cell::take);
+        Self(
+            ROLE.try_with(|role| role.replace(Role::InNext))
+                .unwrap_or(Role::Unknown),
+        )
+    }
+}
+
+impl Drop for InNext {
+    fn drop(&mut self) {
+        let _ = ROLE.try_with(|role| role.set(self.0));
+    }
+}
+
+#[cold]
+fn begin_get() {
+    if let Some(begun) = Begun::now() {
+        let _ = GET.try_with(|get| get.set(Some(begun)));
+        open(&begun, Category::DataGet);
+    }
+}
+
+/// The get stage of this thread is over.
+pub(crate) fn take_get() -> Option<Begun> {
+    GET.try_with(Cell::take).ok().flatten()
+}
+
+/// If this read is to be recorded on its own, when it began.
+#[inline]
+pub(crate) fn sampled() -> Option<MonoTime> {
+    let every = ITEM_SAMPLING.load(Ordering::Relaxed);
+    if every == 0 {
+        return None;
+    }
+    let count = ITEMS_READ
+        .try_with(|read| read.replace(read.get().wrapping_add(1)))
+        .ok()?;
+    count.is_multiple_of(every).then(MonotonicClock::read)
+}
+
+pub(crate) fn name(cat: Category) -> &'static str {
+    match cat {
+        Category::DataGet => "get",
+        Category::DataCollate => "collate",
+        Category::DataWait => "data wait",
+        Category::EpochStart => "epoch start",
+        Category::EpochEnd => "epoch end",
+        _ => cat.as_str(),
+    }
+}
+
+/// The stage has begun: the partial file shows it if it never ends.
+pub(crate) fn open(begun: &Begun, cat: Category) {
+    open_with(begun, cat, None);
+}
+
+pub(crate) fn open_with(begun: &Begun, cat: Category, args: Args) {
+    push(
+        begun.generation,
+        Record::Open {
+            cat,
+            name: name(cat),
+            start: begun.at,
+            args,
+        },
+    );
+}
+
+/// The stage lasted until `end`.
+pub(crate) fn close(begun: &Begun, cat: Category, end: MonoTime, args: Args) {
+    if begun.generation.is_current() {
+        push(
+            begun.generation,
+            Record::Slice {
+                cat,
+                name: name(cat),
+                start: begun.at,
+                end,
+                args,
+            },
+        );
+    }
+}
+
+/// Records that a stage was left by a panic, and lets the panic go on. Made before the user's
+/// code is called, [`disarm`](Self::disarm)ed after it returned.
+pub(crate) struct PanicWitness {
+    begun: Option<Begun>,
+    cat: Category,
+}
+
+impl PanicWitness {
+    #[inline]
+    pub(crate) fn new(begun: Option<Begun>, cat: Category) -> Self {
+        Self { begun, cat }
+    }
+
+    /// A witness for the get stage, whose beginning is asked for only if it panics.
+    #[inline]
+    pub(crate) fn of_get() -> Self {
+        Self::new(None, Category::DataGet)
+    }
+
+    #[inline]
+    pub(crate) fn disarm(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for PanicWitness {
+    #[cold]
+    fn drop(&mut self) {
+        let begun = match self.cat {
+            Category::DataGet => take_get(),
+            _ => self.begun,
+        };
+        let Some(begun) = begun else { return };
+        let end = MonotonicClock::read();
+        let args: Args = Some(Box::new([(arg::PANICKED, Text::Bool(true))]));
+        close(&begun, self.cat, end, args);
+        let thread = std::thread::current();
+        let message = format!(
+            "{} panicked in {}",
+            thread.name().unwrap_or("a thread"),
+            name(self.cat)
+        );
+        push(
+            begun.generation,
+            Record::Instant {
+                cat: Category::Fault,
+                name: "panic",
+                at: end,
+                args: Some(Box::new([(arg::MESSAGE, Text::Owned(message.into()))])),
+            },
+        );
+    }
+}

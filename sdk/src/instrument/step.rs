@@ -1,0 +1,66 @@
+//! Steps of a loop that has no loader.
+
+use super::steps::{LoaderKind, Position, Steps};
+use gpustall_trace::MonotonicClock;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// The loops that were named so far, with the number of their next step.
+static LOOPS: Mutex<Option<HashMap<String, (Arc<Steps>, u64)>>> = Mutex::new(None);
+
+/// Marks one iteration of the training loop `name`, until the guard is dropped.
+///
+/// Only for loops that do not iterate over an instrumented loader: a loader gives its loop its
+/// steps by itself.
+///
+/// ```
+/// use gpustall::instrument;
+///
+/// for rows in [0..100, 100..200] {
+///     let _step = instrument::step("direct");
+///     // ... index the data, train on it ...
+/// #   let _ = rows;
+/// }
+/// ```
+pub fn step(name: &str) -> StepGuard {
+    let (steps, step) = {
+        let mut loops = LOOPS.lock();
+        let loops = loops.get_or_insert_with(HashMap::new);
+        if !loops.contains_key(name) {
+            let steps = Arc::new(Steps::new(name, LoaderKind::Train));
+            loops.insert(name.to_owned(), (steps, 0));
+        }
+        match loops.get_mut(name) {
+            Some((steps, next)) => {
+                *next += 1;
+                (steps.clone(), *next - 1)
+            }
+            None => unreachable!("inserted above"),
+        }
+    };
+    let position = Position { epoch: 0, step };
+    steps.reach(position, MonotonicClock::read());
+    steps.got_batch(position);
+    StepGuard {
+        steps,
+        position,
+        not_send: PhantomData,
+    }
+}
+
+/// A step that ends when this is dropped. Made by [`step`].
+#[must_use = "the step ends when the guard is dropped: bind it, as in `let _step = ...`"]
+#[derive(Debug)]
+pub struct StepGuard {
+    steps: Arc<Steps>,
+    position: Position,
+    not_send: PhantomData<*const ()>,
+}
+
+impl Drop for StepGuard {
+    fn drop(&mut self) {
+        self.steps.leave(self.position, MonotonicClock::read());
+    }
+}

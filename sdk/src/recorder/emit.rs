@@ -1,0 +1,318 @@
+//! From records to events of the partial file.
+
+use super::open::OpenSlice;
+use super::record::{BatchTaken, StepTrack};
+use super::ring::Lane;
+use super::{Args, Category};
+use crate::instrument::queue::Queue;
+use gpustall_trace::{
+    EventRef, Interval, MonoTime, PartialWriter, Pid, Tid, TraceTime, TrackKind, ValueRef,
+    WriteError, vocab,
+};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Process that groups the tracks made for the reader: steps, pauses, starvation chains.
+pub(crate) const STORY_PID: Pid = Pid(Pid::SYNTHETIC);
+/// Process that groups the batches in flight.
+pub(crate) const QUEUES_PID: Pid = Pid(Pid::SYNTHETIC + 1);
+/// Track of pauses in the recording.
+pub(crate) const PAUSE_TID: Tid = Tid(Pid::SYNTHETIC + 1);
+/// Tracks of steps start here.
+pub(crate) const FIRST_STEP_TID: u32 = Pid::SYNTHETIC + 0x100;
+
+/// Queue depths held back until their queue has a name.
+const MAX_NAMELESS_DEPTHS: usize = 4096;
+
+/// Writes the events of one session.
+#[derive(Debug)]
+pub(crate) struct Emitter {
+    partial: PartialWriter,
+    start: MonoTime,
+    pid: Pid,
+    step_tracks: HashSet<StepTrack>,
+    nameless: Vec<(Arc<Queue>, MonoTime, i64)>,
+}
+
+impl Emitter {
+    /// Introduces the processes of the recording `title` of process `pid`, called `process`.
+    pub(crate) fn new(
+        mut partial: PartialWriter,
+        start: MonoTime,
+        pid: Pid,
+        process: &str,
+        title: &str,
+    ) -> Self {
+        let story = format!("gpustall: {title}");
+        for (pid, name, sort) in [
+            (STORY_PID, story.as_str(), -2),
+            (pid, process, 0),
+            (QUEUES_PID, "gpustall: batches in flight", 1000),
+        ] {
+            partial.push(&EventRef::Process { pid, name, sort });
+        }
+        Self {
+            partial,
+            start,
+            pid,
+            step_tracks: HashSet::new(),
+            nameless: Vec::new(),
+        }
+    }
+
+    /// The track of a thread of the recorded process.
+    pub(crate) fn place(&self, tid: Tid) -> (Pid, Tid) {
+        (self.pid, tid)
+    }
+
+    pub(crate) fn time(&self, at: MonoTime) -> TraceTime {
+        at.in_trace(self.start)
+    }
+
+    fn interval(&self, (start, end): (MonoTime, MonoTime)) -> Interval {
+        Interval::new(self.time(start), self.time(end))
+    }
+
+    pub(crate) fn flush(&mut self) -> Result<(), WriteError> {
+        self.partial.flush()
+    }
+
+    /// A thread recorded its first event.
+    pub(crate) fn thread(&mut self, lane: &Lane) {
+        let kernel_name;
+        let name = if lane.name.is_empty() {
+            kernel_name = thread_name(lane.tid);
+            &kernel_name
+        } else {
+            &lane.name
+        };
+        self.partial.push(&EventRef::Track {
+            pid: self.pid,
+            tid: lane.tid,
+            name,
+            sort: 0,
+            kind: TrackKind::Thread,
+        });
+    }
+
+    pub(crate) fn slice(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        cat: Category,
+        name: &str,
+        span: (MonoTime, MonoTime),
+        args: &Args,
+    ) {
+        let span = self.interval(span);
+        let cat = cat.as_str();
+        with_args(args, |args| {
+            self.partial.push(&EventRef::Slice {
+                pid,
+                tid,
+                name,
+                cat,
+                span,
+                args,
+            });
+        });
+    }
+
+    /// A `tracing` span; its module path is its first argument.
+    pub(crate) fn span(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        metadata: &tracing::Metadata<'_>,
+        span: (MonoTime, MonoTime),
+        args: &Args,
+    ) {
+        let span = self.interval(span);
+        let target = (vocab::arg::TARGET, ValueRef::Str(metadata.target()));
+        with_args(args, |fields| {
+            let mut args = Vec::with_capacity(fields.len() + 1);
+            args.push(target);
+            args.extend_from_slice(fields);
+            self.partial.push(&EventRef::Slice {
+                pid,
+                tid,
+                name: metadata.name(),
+                cat: Category::Span.as_str(),
+                span,
+                args: &args,
+            });
+        });
+    }
+
+    pub(crate) fn open(&mut self, slice: &OpenSlice, now: MonoTime) {
+        let (pid, tid) = slice.place;
+        let (start, at) = (self.time(slice.start), self.time(now));
+        with_args(&slice.args, |args| {
+            self.partial.push(&EventRef::Open {
+                pid,
+                tid,
+                name: slice.name,
+                cat: slice.cat.as_str(),
+                start,
+                at,
+                args,
+            });
+        });
+    }
+
+    pub(crate) fn instant(
+        &mut self,
+        (pid, tid): (Pid, Tid),
+        cat: Category,
+        name: &str,
+        at: MonoTime,
+        args: &Args,
+    ) {
+        let at = self.time(at);
+        let cat = cat.as_str();
+        with_args(args, |args| {
+            // A log event is called by what it says; its own name is a source position.
+            let message = args.iter().find_map(|(key, value)| match value {
+                ValueRef::Str(text) if *key == vocab::arg::MESSAGE => Some(*text),
+                _ => None,
+            });
+            let name = match message {
+                Some(message) if cat == vocab::cat::EVENT => message,
+                _ => name,
+            };
+            self.partial.push(&EventRef::Instant {
+                pid,
+                tid,
+                name,
+                cat,
+                at,
+                args,
+            });
+        });
+    }
+
+    pub(crate) fn counter(&mut self, name: &str, at: MonoTime, value: f64) {
+        let at = self.time(at);
+        self.partial.push(&EventRef::Counter {
+            pid: self.pid,
+            name,
+            at,
+            value,
+        });
+    }
+
+    /// The track of a loop's steps; introduced when it is first asked for.
+    pub(crate) fn step_place(&mut self, track: StepTrack) -> (Pid, Tid) {
+        if self.step_tracks.insert(track) {
+            self.partial.push(&EventRef::Track {
+                pid: STORY_PID,
+                tid: track.tid,
+                name: track.name,
+                sort: 1,
+                kind: TrackKind::Synthetic,
+            });
+        }
+        (STORY_PID, track.tid)
+    }
+
+    /// The recording was paused from `start` on; until `end`, once that is known.
+    pub(crate) fn pause(&mut self, start: MonoTime, end: Option<MonoTime>, now: MonoTime) {
+        let (pid, tid) = (STORY_PID, PAUSE_TID);
+        self.partial.push(&EventRef::Track {
+            pid,
+            tid,
+            name: "recording paused",
+            sort: 9,
+            kind: TrackKind::Synthetic,
+        });
+        let (name, cat) = ("paused", vocab::cat::PAUSE);
+        let event = match end {
+            Some(end) => EventRef::Slice {
+                pid,
+                tid,
+                name,
+                cat,
+                span: self.interval((start, end)),
+                args: &[],
+            },
+            None => EventRef::Open {
+                pid,
+                tid,
+                name,
+                cat,
+                start: self.time(start),
+                at: self.time(now),
+                args: &[],
+            },
+        };
+        self.partial.push(&event);
+    }
+
+    /// The batch's time in the queue, and the arrow from the stage that finished it to the wait
+    /// that took it. Both ends lie on the last nanosecond of their slice: Perfetto binds them to
+    /// the slice that holds that time, and a slice does not hold its own end.
+    pub(crate) fn batch_taken(&mut self, consumer: Tid, taken: &BatchTaken) {
+        let last = |(start, end): (MonoTime, MonoTime)| {
+            let end = MonoTime::from_nanos(end.as_nanos().saturating_sub(1));
+            self.time(end.max(start))
+        };
+        let (from, to) = (last(taken.made), last(taken.wait));
+        let span = self.interval((taken.made.1, taken.wait.1));
+        self.partial.push(&EventRef::Flow {
+            id: taken.batch,
+            name: "batch",
+            cat: vocab::cat::BATCH,
+            from: (self.pid, taken.worker, from),
+            to: (self.pid, consumer, to.max(from)),
+        });
+        self.partial.push(&EventRef::Async {
+            pid: QUEUES_PID,
+            name: taken.queue,
+            cat: vocab::cat::BATCH,
+            id: taken.batch,
+            span,
+            args: &[(vocab::arg::BATCH, ValueRef::U64(taken.batch))],
+        });
+    }
+
+    /// A queue's depth. Held back while the queue has no name: it gets one when its loader takes
+    /// the first batch.
+    pub(crate) fn queue_depth(&mut self, queue: Arc<Queue>, at: MonoTime, depth: i64) {
+        match queue.counter() {
+            Some(name) => self.counter(name, at, depth as f64),
+            None if self.nameless.len() < MAX_NAMELESS_DEPTHS => {
+                self.nameless.push((queue, at, depth));
+            }
+            // A queue that nobody takes from: its depth starves no one.
+            None => {}
+        }
+    }
+
+    /// Writes the depths of queues that have got their name.
+    pub(crate) fn held_back_depths(&mut self) {
+        for (queue, at, depth) in std::mem::take(&mut self.nameless) {
+            self.queue_depth(queue, at, depth);
+        }
+    }
+
+    pub(crate) fn loss(&mut self, source: &str, at: MonoTime, total: u64) {
+        let at = self.time(at);
+        self.partial.push(&EventRef::Loss { source, at, total });
+    }
+}
+
+fn with_args(args: &Args, write: impl FnOnce(&[(&str, ValueRef<'_>)])) {
+    match args.as_deref() {
+        None => write(&[]),
+        Some(args) => {
+            let args: Vec<_> = args.iter().map(|(k, v)| (*k, v.as_ref())).collect();
+            write(&args);
+        }
+    }
+}
+
+/// What the kernel calls a thread of this process.
+fn thread_name(tid: Tid) -> String {
+    std::fs::read_to_string(format!("/proc/self/task/{tid}/comm")).map_or_else(
+        |_| format!("thread {tid}"),
+        |name| name.trim_end().to_owned(),
+    )
+}

@@ -1,0 +1,215 @@
+//! The buffer of one thread: a bounded wait-free ring that its thread fills and the writer drains.
+
+use super::Record;
+use super::gate::Generation;
+use gpustall_trace::{MonoTime, Tid};
+use parking_lot::{Mutex, RwLock};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Records that a thread can hold between two drains (64 bytes each: 256 KiB a thread).
+/// At one drain every [`DRAIN_INTERVAL`](super::writer::DRAIN_INTERVAL) that is 200,000 records/s.
+pub const DEFAULT_RING_RECORDS: usize = 4096;
+
+/// Part of a ring that only the events of the data pipeline may use, so that a flood of user
+/// spans never pushes out what the diagnosis rests on.
+pub(crate) const RESERVED_RECORDS: usize = DEFAULT_RING_RECORDS / 8;
+
+/// Threads that one session records; further ones are counted as lost.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+/// What the threads and the writer of one session share.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    generation: Generation,
+    /// Rings of threads that the writer has not seen yet.
+    arrived: Mutex<Vec<Lane>>,
+    /// Pauses since the writer last asked: from when, and until when once that is known.
+    pauses: Mutex<Vec<(MonoTime, Option<MonoTime>)>>,
+    threads: AtomicU64,
+    /// Losses of threads that have no ring, and of all others.
+    pub(crate) lost: Losses,
+}
+
+/// Events that could not be kept, by what was lost.
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// User spans, events and counters: the ring was full.
+    pub(crate) spans: AtomicU64,
+    /// Events of the data pipeline: the ring was full.
+    pub(crate) pipeline: AtomicU64,
+    /// Events of threads beyond [`MAX_THREADS`], or recorded while their thread ended.
+    pub(crate) threads: AtomicU64,
+}
+
+impl Losses {
+    /// The totals so far, each with the name of its source in the trace.
+    pub(crate) fn by_source(&self) -> [(&'static str, u64); 3] {
+        [
+            ("user spans", self.spans.load(Ordering::Relaxed)),
+            ("data pipeline", self.pipeline.load(Ordering::Relaxed)),
+            (
+                "threads without a buffer",
+                self.threads.load(Ordering::Relaxed),
+            ),
+        ]
+    }
+}
+
+/// The reading end of a thread's ring.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) tid: Tid,
+    pub(crate) name: String,
+    pub(crate) records: rtrb::Consumer<Record>,
+}
+
+/// The writing end.
+struct Local {
+    exchange: Arc<Exchange>,
+    /// `None` when the session has too many threads.
+    records: Option<rtrb::Producer<Record>>,
+}
+
+static CURRENT: RwLock<Option<Arc<Exchange>>> = RwLock::new(None);
+
+thread_local! {
+    static LOCAL: RefCell<Option<Local>> = const { RefCell::new(None) };
+}
+
+impl Exchange {
+    pub(crate) fn new(generation: Generation) -> Arc<Self> {
+        Arc::new(Self {
+            generation,
+            arrived: Mutex::new(Vec::new()),
+            pauses: Mutex::new(Vec::new()),
+            threads: AtomicU64::new(0),
+            lost: Losses::default(),
+        })
+    }
+
+    /// Makes this the exchange that threads find.
+    pub(crate) fn publish(self: &Arc<Self>) {
+        *CURRENT.write() = Some(self.clone());
+    }
+
+    /// Threads find no exchange any more.
+    pub(crate) fn withdraw() {
+        *CURRENT.write() = None;
+    }
+
+    /// The rings that came since the last call.
+    pub(crate) fn arrived(&self) -> Vec<Lane> {
+        std::mem::take(&mut *self.arrived.lock())
+    }
+
+    /// Recording was paused from `start` on; until `end`, once that is known.
+    pub(crate) fn pause(&self, start: MonoTime, end: Option<MonoTime>) {
+        self.pauses.lock().push((start, end));
+    }
+
+    /// The pauses since the last call.
+    pub(crate) fn pauses(&self) -> Vec<(MonoTime, Option<MonoTime>)> {
+        std::mem::take(&mut *self.pauses.lock())
+    }
+
+    fn join(self: Arc<Self>) -> Local {
+        let count = self.threads.fetch_add(1, Ordering::Relaxed);
+        if count >= MAX_THREADS as u64 {
+            return Local {
+                exchange: self,
+                records: None,
+            };
+        }
+        let (producer, consumer) = rtrb::RingBuffer::new(DEFAULT_RING_RECORDS);
+        let thread = std::thread::current();
+        self.arrived.lock().push(Lane {
+            tid: current_tid(),
+            name: thread.name().unwrap_or_default().to_owned(),
+            records: consumer,
+        });
+        Local {
+            exchange: self,
+            records: Some(producer),
+        }
+    }
+}
+
+impl Local {
+    fn push(&mut self, record: Record) {
+        let lost = &self.exchange.lost;
+        let Some(records) = &mut self.records else {
+            lost.threads.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let essential = record.is_essential();
+        if !essential && records.slots() <= RESERVED_RECORDS {
+            lost.spans.fetch_add(1, Ordering::Relaxed);
+        } else if records.push(record).is_err() {
+            let counter = if essential {
+                &lost.pipeline
+            } else {
+                &lost.spans
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Appends `record` to the ring of this thread, in the session `generation`. Never blocks on the
+/// writer, never panics; what cannot be kept is counted.
+#[inline]
+pub(crate) fn push(generation: Generation, record: Record) {
+    let outcome = LOCAL.try_with(|local| {
+        // A second borrow can only come from an allocator that records its own allocations.
+        let Ok(mut local) = local.try_borrow_mut() else {
+            return false;
+        };
+        match &mut *local {
+            Some(local) if local.exchange.generation == generation => {
+                local.push(record);
+                true
+            }
+            other => push_first(other, generation, record),
+        }
+    });
+    if outcome != Ok(true) {
+        count_unplaced();
+    }
+}
+
+#[cold]
+fn push_first(local: &mut Option<Local>, generation: Generation, record: Record) -> bool {
+    let Some(exchange) = CURRENT.read().clone() else {
+        return true; // The session ended in between: not a loss, it is not recorded any more.
+    };
+    if exchange.generation != generation {
+        return true;
+    }
+    local.insert(exchange.join()).push(record);
+    true
+}
+
+#[cold]
+fn count_unplaced() {
+    if let Some(exchange) = CURRENT.read().as_ref() {
+        exchange.lost.threads.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// OS thread id of the caller.
+pub(crate) fn current_tid() -> Tid {
+    thread_local! {
+        static TID: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+    let read = || rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    Tid(TID
+        .try_with(|tid| {
+            if tid.get() == 0 {
+                tid.set(read());
+            }
+            tid.get()
+        })
+        .unwrap_or_else(|_| read()))
+}
