@@ -1,1 +1,67 @@
-//! x
+//! From a recording to the reason why the device was starved.
+//!
+//! [`diagnose`] takes a [`Trace`] and gives a [`Report`]: every nanosecond of the window is
+//! charged to compute or to exactly one cause, the charges add up to the whole, and what costs
+//! enough becomes a finding with a chain from the device's thread over the worker that made the
+//! batch to the stage that took the time. [`annotate`] draws the chains into the trace.
+//!
+//! It is a function of the timeline: no clock, no file, no knowledge of a framework beyond the
+//! names in [`gpustall_trace::vocab`] and the words of its remedies.
+//!
+//! ```
+//! use gpustall_trace::Trace;
+//!
+//! let mut trace = Trace::default();
+//! let report = gpustall_diagnose::diagnose(&trace);
+//! assert!(report.verdict.starts_with("too little to judge"));
+//! gpustall_diagnose::annotate(&mut trace, &report);
+//! ```
+
+mod analysis;
+mod cause;
+mod chain;
+mod charge;
+mod evidence;
+mod finding;
+mod findings_track;
+mod job;
+mod links;
+mod loaders;
+mod names;
+mod partition;
+mod remedy;
+mod report;
+mod stages;
+mod stats;
+mod steps;
+mod tally;
+mod text;
+mod timeline;
+mod verdict;
+mod window;
+mod workers;
+mod wrap;
+
+pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, Severity};
+pub use chain::{Edge, PieceKind};
+pub use finding::{MAX_PIECES, WORST_STALLS};
+pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
+pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
+pub use remedy::WORKERS_BUSY_SHARE;
+pub use report::{
+    Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
+    REPORT_SCHEMA, Report, Stall, StallPiece, Unfinished, Worker,
+};
+pub use stats::Distribution;
+pub use steps::{MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+
+use gpustall_trace::Trace;
+
+/// What a trace says about its stalls.
+///
+/// Never panics, whatever the trace; what is contradictory in it is cut to fit. Takes
+/// `n log n` for `n` events. Slices of the category `finding` are ignored, so a trace that has
+/// been annotated gives the same report again.
+pub fn diagnose(trace: &Trace) -> Report {
+    analysis::report(trace)
+}

@@ -1,0 +1,142 @@
+//! Why a device did not compute.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A cause that time is charged to. Its [`id`](Cause::id) is stable: it stands in reports, in the
+/// trace and in the documentation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Cause {
+    /// `data`: the trainer waited in a loader's `next()`; nothing recorded says more.
+    #[serde(rename = "data")]
+    Data,
+    /// `data.compute`: the training thread made the batch itself and was on a CPU while it did.
+    #[serde(rename = "data.compute")]
+    DataCompute,
+    /// `data.startup`: the first wait of an epoch, while the workers of the epoch started and
+    /// made their first batch.
+    #[serde(rename = "data.startup")]
+    DataStartup,
+    /// `host.metrics`: a phase of the user's whose name starts with `metric`.
+    #[serde(rename = "host.metrics")]
+    HostMetrics,
+    /// `host.checkpoint`: a phase of the user's whose name starts with `checkpoint`.
+    #[serde(rename = "host.checkpoint")]
+    HostCheckpoint,
+}
+
+/// How much of the CPU time of a wait in process must be proven to be work of the training
+/// thread, as a share of the wait, for the wait to be [`Cause::DataCompute`].
+pub const DATA_COMPUTE_MIN_CPU_SHARE: f64 = 0.8;
+
+/// What time is called that no stall accounts for.
+pub const COMPUTE: &str = "compute";
+
+impl Cause {
+    /// The stable identifier.
+    pub fn id(self) -> &'static str {
+        match self {
+            Cause::Data => "data",
+            Cause::DataCompute => "data.compute",
+            Cause::DataStartup => "data.startup",
+            Cause::HostMetrics => "host.metrics",
+            Cause::HostCheckpoint => "host.checkpoint",
+        }
+    }
+
+    /// The cause that a phase of this name stands for, whatever its case.
+    pub(crate) fn of_phase(name: &str) -> Option<Cause> {
+        let starts = |with: &str| {
+            name.get(..with.len())
+                .is_some_and(|head| head.eq_ignore_ascii_case(with))
+        };
+        if starts("metric") {
+            Some(Cause::HostMetrics)
+        } else if starts("checkpoint") {
+            Some(Cause::HostCheckpoint)
+        } else {
+            None
+        }
+    }
+
+    /// Whether the trainer waited for a batch.
+    pub(crate) fn is_data(self) -> bool {
+        matches!(self, Cause::Data | Cause::DataCompute | Cause::DataStartup)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.id())
+    }
+}
+
+/// How much of the window a finding costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Severity {
+    /// At least 5 % of the window.
+    Low,
+    /// At least 10 % of the window.
+    Medium,
+    /// At least 20 % of the window.
+    High,
+}
+
+impl Severity {
+    /// The severity of losing `share` (0..1) of the window; `None` below 5 %, which is no finding.
+    pub fn of(share: f64) -> Option<Severity> {
+        match share {
+            s if s >= 0.20 => Some(Severity::High),
+            s if s >= 0.10 => Some(Severity::Medium),
+            s if s >= 0.05 => Some(Severity::Low),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Severity::Low => "LOW",
+            Severity::Medium => "MEDIUM",
+            Severity::High => "HIGH",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identifier_in_a_report_is_the_one_that_is_printed() {
+        for cause in [
+            Cause::Data,
+            Cause::DataCompute,
+            Cause::DataStartup,
+            Cause::HostMetrics,
+            Cause::HostCheckpoint,
+        ] {
+            let json = serde_json::to_value(cause).expect("a cause is a string");
+            assert_eq!(json, cause.id());
+        }
+    }
+
+    #[test]
+    fn a_phase_is_known_by_how_its_name_starts() {
+        assert_eq!(Cause::of_phase("metrics.push"), Some(Cause::HostMetrics));
+        assert_eq!(Cause::of_phase("Checkpoint"), Some(Cause::HostCheckpoint));
+        assert_eq!(Cause::of_phase("forward"), None);
+        assert_eq!(Cause::of_phase("mé"), None);
+    }
+
+    #[test]
+    fn below_five_percent_there_is_no_finding() {
+        assert_eq!(Severity::of(0.0499), None);
+        assert_eq!(Severity::of(0.05), Some(Severity::Low));
+        assert_eq!(Severity::of(0.10), Some(Severity::Medium));
+        assert_eq!(Severity::of(0.20), Some(Severity::High));
+    }
+}

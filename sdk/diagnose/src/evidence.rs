@@ -1,0 +1,72 @@
+//! Which evidence a recording has, and what the rest would add.
+
+use crate::chain::{Maker, maker};
+use crate::report::{Evidence, Loader, Missing};
+use crate::timeline::Timeline;
+
+/// The evidence in a recording of the SDK alone.
+pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence {
+    let stages = timeline.stages.iter().next().is_some();
+    let cpu = timeline.stages.iter().any(|stage| stage.cpu.is_some());
+    let mut waits = timeline
+        .waits
+        .iter()
+        .filter(|wait| !wait.ending && !wait.unfinished);
+    let untagged = waits.any(|wait| maker(timeline, wait) == Maker::Unknown);
+    let queue = loaders.iter().any(|loader| loader.queue.is_some());
+    let have = [
+        (!timeline.steps.is_empty(), "steps"),
+        (!timeline.waits.is_empty(), "data waits"),
+        (stages, "get and collate of each batch"),
+        (!timeline.serves.is_empty(), "the worker of each batch"),
+        (cpu, "CPU time of get and collate"),
+        (queue, "queue depth"),
+        (!timeline.phases.is_empty(), "phases"),
+    ];
+    let have = have.iter().filter(|(there, _)| *there);
+    let mut missing = Vec::new();
+    let mut miss = |is: bool, what: &str, adds: &str, how: &str| {
+        if is {
+            missing.push(Missing {
+                what: what.to_owned(),
+                adds: adds.to_owned(),
+                how: how.to_owned(),
+            });
+        }
+    };
+    miss(
+        untagged || (!stages && !timeline.waits.is_empty()),
+        "batch tags",
+        "which worker made each batch, and in which stage",
+        "wrap the batcher with instrument::batcher and the data set with instrument::dataset",
+    );
+    miss(
+        stages && !cpu,
+        "CPU time of get and collate",
+        "whether a batch is computed or waited for",
+        "",
+    );
+    miss(
+        timeline.phases.is_empty(),
+        "phases",
+        "which part of the step the rest is",
+        "mark them: let _forward = instrument::phase(\"forward\")",
+    );
+    miss(
+        true,
+        "scheduler events",
+        "whether a thread ran, waited for a CPU, or was blocked, and on what",
+        "",
+    );
+    miss(
+        true,
+        "device activity",
+        "when the device computed, copied or was idle",
+        "",
+    );
+    Evidence {
+        level: "spans".to_owned(),
+        have: have.map(|(_, what)| (*what).to_owned()).collect(),
+        missing,
+    }
+}

@@ -1,0 +1,209 @@
+//! Stalls of one cause at one loader, grouped into findings.
+
+use crate::cause::{Cause, Severity};
+use crate::chain::{Maker, Piece, PieceKind, maker, walk};
+use crate::charge::{Account, Source, Stall};
+use crate::links::Chain;
+use crate::loaders::LoaderFacts;
+use crate::remedy::{self, Facts};
+use crate::report::{self, Finding};
+use crate::stats::{Distribution, round_share};
+use crate::steps::Steps;
+use crate::tally::{Tally, on_cpu};
+use crate::timeline::{LoaderKey, Timeline};
+use crate::window::Trainer;
+use gpustall_trace::Nanos;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How many of the longest stalls a finding lists.
+pub const WORST_STALLS: usize = 5;
+
+/// How many pieces of one stall are listed, the earliest first.
+pub const MAX_PIECES: usize = 12;
+
+/// What makes stalls one finding: the cause and, for data causes, the loader.
+pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
+
+/// Everything that a finding is made from.
+pub(crate) struct Run<'a> {
+    pub(crate) timeline: &'a Timeline<'a>,
+    pub(crate) trainers: &'a [Trainer],
+    pub(crate) accounts: &'a [Account],
+    pub(crate) steps: &'a Steps,
+    pub(crate) loaders: &'a [LoaderFacts],
+    pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    /// Device time of the window.
+    pub(crate) device: Nanos,
+}
+
+/// The group that a stall belongs to.
+pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
+    let loader = match stall.source {
+        Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
+        Source::Phase(_) => None,
+    };
+    (stall.cause, loader)
+}
+
+impl Run<'_> {
+    /// The findings, the largest loss first.
+    pub(crate) fn findings(&self) -> Vec<Finding> {
+        let mut groups: BTreeMap<GroupKey, Vec<&Stall>> = BTreeMap::new();
+        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
+            groups
+                .entry(group_of(self.timeline, stall))
+                .or_default()
+                .push(stall);
+        }
+        let mut findings: Vec<Finding> = groups
+            .iter()
+            .filter_map(|(key, stalls)| self.finding(*key, stalls))
+            .collect();
+        findings.sort_by_key(|finding| Reverse(finding.lost_ns));
+        findings
+    }
+
+    fn finding(&self, (cause, loader): GroupKey, stalls: &[&Stall]) -> Option<Finding> {
+        let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
+        let share = lost.share_of(self.device);
+        let severity = Severity::of(share)?;
+        let mut tally = Tally::default();
+        for stall in stalls {
+            tally.add(self.timeline, &walk(self.timeline, stall));
+        }
+        let lengths = Distribution::of(stalls.iter().map(|stall| stall.lost));
+        let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
+        let chain = Chain {
+            timeline: self.timeline,
+            tally: &tally,
+            trainers: self.names_of_trainers(stalls),
+            place: self.place(loader, stalls),
+            in_process,
+            stalls: lengths,
+            lost,
+        };
+        let prediction = self.steps.without(self.trainers, stalls, self.device);
+        let facts = Facts {
+            cause,
+            in_process,
+            known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
+            loader: self.loaders.iter().find(|facts| Some(facts.key) == loader),
+            workers: self
+                .workers
+                .iter()
+                .filter(|(of, _)| *of == loader)
+                .map(|(_, w)| w)
+                .collect(),
+            cpus: self.timeline.trace.meta.cpus,
+            rest: prediction
+                .as_ref()
+                .filter(|p| p.steady)
+                .map(|p| p.predicted),
+        };
+        Some(Finding {
+            cause,
+            severity,
+            loader: loader.map(|loader| self.timeline.loader_name(loader).to_owned()),
+            lost_ns: lost.get(),
+            share: round_share(share),
+            stalls: lengths,
+            chain: chain.links(),
+            evidence: remedy::evidence(&facts, &tally),
+            worst: self.worst(stalls),
+            remedy: remedy::remedy(&facts),
+            step_ns: prediction.as_ref().map(|p| p.step.get()),
+            predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
+            assumption: remedy::assumption(cause, prediction.as_ref()),
+        })
+    }
+
+    fn in_process(&self, stall: &Stall) -> bool {
+        match stall.source {
+            Source::Wait(i) => self.timeline.waits.get(i).is_some_and(|wait| {
+                // The end of an epoch says nothing about who made its batches.
+                wait.ending || maker(self.timeline, wait) == Maker::InProcess
+            }),
+            Source::Phase(_) => false,
+        }
+    }
+
+    fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {
+        let trainers: BTreeSet<usize> = stalls.iter().map(|stall| stall.trainer).collect();
+        trainers
+            .iter()
+            .filter_map(|&i| Some(self.trainers.get(i)?.name.clone()))
+            .collect()
+    }
+
+    fn place(&self, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {
+        if let Some(loader) = loader {
+            return format!("next() of `{}`", self.timeline.loader_name(loader));
+        }
+        let mut names = BTreeSet::new();
+        for stall in stalls {
+            if let Source::Phase(i) = stall.source {
+                names.extend(self.timeline.phases.get(i).map(|phase| phase.name));
+            }
+        }
+        let mut names: Vec<&str> = names.iter().map(|&n| self.timeline.trace.text(n)).collect();
+        names.sort_unstable();
+        match names.as_slice() {
+            [one] => format!("phase `{one}`"),
+            [one, two] => format!("phases `{one}` and `{two}`"),
+            names => format!(
+                "{} phases, `{}` and others",
+                names.len(),
+                names.first().unwrap_or(&"")
+            ),
+        }
+    }
+
+    fn worst(&self, stalls: &[&Stall]) -> Vec<report::Stall> {
+        let mut worst: Vec<&Stall> = stalls.to_vec();
+        worst.sort_by_key(|stall| (Reverse(stall.lost), stall.start()));
+        worst.truncate(WORST_STALLS);
+        worst.into_iter().map(|stall| self.one(stall)).collect()
+    }
+
+    fn one(&self, stall: &Stall) -> report::Stall {
+        let wait = match stall.source {
+            Source::Wait(i) => self.timeline.waits.get(i),
+            Source::Phase(_) => None,
+        };
+        let walked = walk(self.timeline, stall);
+        let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
+        let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
+        let trainer = self.trainers.get(stall.trainer);
+        report::Stall {
+            start_ns: stall.start().as_nanos(),
+            lost_ns: stall.lost.get(),
+            thread: trainer.map_or_else(String::new, |trainer| trainer.name.clone()),
+            epoch: wait.and_then(|wait| wait.epoch),
+            step: wait.and_then(|wait| wait.step),
+            batch: wait.and_then(|wait| wait.batch),
+            unfinished: wait.is_some_and(|wait| wait.unfinished),
+            pieces: shown.iter().map(|piece| self.piece(stall, piece)).collect(),
+            unlisted_ns: unlisted.get(),
+        }
+    }
+
+    fn piece(&self, stall: &Stall, piece: &Piece) -> report::StallPiece {
+        let ns = piece.span.len();
+        let stage = piece
+            .stage
+            .and_then(|stage| self.timeline.stages.get(stage));
+        report::StallPiece {
+            what: piece.kind,
+            who: piece.track.map(|track| self.timeline.thread_name(track)),
+            batch: stage.and_then(|stage| stage.batch),
+            ns: ns.get(),
+            share: round_share(ns.share_of(stall.lost)),
+            on_cpu: piece
+                .stage
+                .and_then(|s| on_cpu(self.timeline, s))
+                .map(round_share),
+            edge: piece.edge,
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the job itself did in the window: phases, faults, and what never ended.
+
+use crate::names::{flag, text};
+use crate::report::{Fault, Phase, Unfinished};
+use crate::stages::StageKind;
+use crate::stats::mean;
+use crate::timeline::Timeline;
+use crate::window::Trainer;
+use gpustall_trace::{Instant, Interval, Nanos, Slice, TrackId, TrackKind};
+use std::collections::{BTreeMap, HashSet};
+
+/// A wait that had not ended is a hang if it went on for at least this long,
+pub const HANG_MIN: Nanos = Nanos::new(1_000_000_000);
+
+/// and for this many times the longest wait that did end.
+pub const HANG_FACTOR: u64 = 3;
+
+/// No more faults, and no more unfinished slices, than this are listed.
+pub const MAX_LISTED: usize = 20;
+
+/// The phases on the trainers' threads in `judged`, the longest in total first.
+pub(crate) fn phases(
+    timeline: &Timeline<'_>,
+    trainers: &[Trainer],
+    judged: Interval,
+) -> Vec<Phase> {
+    let threads = tracks(trainers);
+    let mut sums: BTreeMap<&str, (u64, Nanos)> = BTreeMap::new();
+    for phase in timeline
+        .phases
+        .iter()
+        .filter(|phase| threads.contains(&phase.track))
+    {
+        let length = phase.span.intersection(judged).len();
+        if length > Nanos::ZERO {
+            let sum = sums.entry(timeline.trace.text(phase.name)).or_default();
+            sum.0 += 1;
+            sum.1 += length;
+        }
+    }
+    let row = |(name, (count, total)): (&str, (u64, Nanos))| Phase {
+        name: name.to_owned(),
+        count,
+        total_ns: total.get(),
+        mean_ns: mean(total, count).get(),
+    };
+    let mut phases: Vec<Phase> = sums.into_iter().map(row).collect();
+    phases.sort_by_key(|phase| std::cmp::Reverse(phase.total_ns));
+    phases
+}
+
+fn tracks(trainers: &[Trainer]) -> HashSet<TrackId> {
+    trainers
+        .iter()
+        .filter_map(|trainer| trainer.track)
+        .collect()
+}
+
+/// The faults of the whole recording.
+pub(crate) fn faults(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Fault> {
+    let threads = tracks(trainers);
+    let instants = timeline.trace.instants.iter();
+    instants
+        .filter(|instant| Some(instant.cat) == timeline.names.cat.fault)
+        .take(MAX_LISTED)
+        .map(|instant| fault(timeline, &threads, instant))
+        .collect()
+}
+
+fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant) -> Fault {
+    let own = timeline
+        .stages
+        .iter()
+        .filter(|stage| stage.track == instant.track);
+    let distance = |at: u64| at.abs_diff(instant.at.as_nanos());
+    let panicked = own
+        .filter(|stage| stage.panicked || stage.span.contains(instant.at))
+        .min_by_key(|stage| (!stage.panicked, distance(stage.span.end.as_nanos())));
+    let name = timeline.thread_name(instant.track);
+    let worker = !trainers.contains(&instant.track)
+        && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
+    let message = match text(&instant.args, timeline.names.key.message) {
+        Some(message) => timeline.trace.text(message),
+        None => timeline.trace.text(instant.name),
+    };
+    Fault {
+        at_ns: instant.at.as_nanos(),
+        thread: name,
+        stage: panicked.map(|stage| stage_name(stage.kind).to_owned()),
+        message: message.to_owned(),
+        consequence: if worker {
+            "Burn ends the epoch early without an error; the next iter() over the loader panics"
+                .to_owned()
+        } else {
+            String::new()
+        },
+    }
+}
+
+fn stage_name(kind: StageKind) -> &'static str {
+    match kind {
+        StageKind::Get => "get",
+        StageKind::Collate => "collate",
+    }
+}
+
+/// The slices of threads that had not ended when the recording did, the longest first.
+pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Unfinished> {
+    let threads = tracks(trainers);
+    let ended = timeline.waits.iter().filter(|wait| !wait.unfinished);
+    let longest = ended.map(|wait| wait.span.len()).max().unwrap_or_default();
+    let hang = HANG_MIN.max(Nanos::new(longest.get().saturating_mul(HANG_FACTOR)));
+    let trace = timeline.trace;
+    let open = |slice: &&Slice| {
+        let thread = trace
+            .track(slice.track)
+            .is_some_and(|t| t.kind == TrackKind::Thread);
+        thread
+            && flag(&slice.args, timeline.names.key.unfinished)
+            && Some(slice.cat) != timeline.names.cat.finding
+            && Some(slice.cat) != timeline.names.cat.step
+    };
+    let mut open: Vec<&Slice> = trace.slices.iter().filter(open).collect();
+    open.sort_by_key(|slice| slice.span.start);
+    open.truncate(MAX_LISTED);
+    let row = |slice: &Slice| {
+        let length = timeline.end.since(slice.span.start);
+        // Where no step was complete nobody is known to train; who waits does.
+        let trains = threads.is_empty() || threads.contains(&slice.track);
+        let waits = Some(slice.cat) == timeline.names.cat.data_wait
+            || Some(slice.cat) == timeline.names.cat.epoch_end;
+        Unfinished {
+            thread: timeline.thread_name(slice.track),
+            what: what(timeline, slice, waits),
+            since_ns: slice.span.start.as_nanos(),
+            for_ns: length.get(),
+            hang: waits && trains && length >= hang,
+        }
+    };
+    open.into_iter().map(row).collect()
+}
+
+fn what(timeline: &Timeline<'_>, slice: &Slice, waits: bool) -> String {
+    let cat = Some(slice.cat);
+    let loader = text(&slice.args, timeline.names.key.loader);
+    match loader.map(|name| timeline.trace.text(name)) {
+        Some(loader) if waits => format!("next() of `{loader}`"),
+        _ if waits => "next()".to_owned(),
+        _ if cat == timeline.names.cat.data_get => "get".to_owned(),
+        _ if cat == timeline.names.cat.data_collate => "collate".to_owned(),
+        _ => format!("`{}`", timeline.trace.text(slice.name)),
+    }
+}

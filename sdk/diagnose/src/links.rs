@@ -1,0 +1,201 @@
+//! The chain of a finding: from the device to the stage that it waited for.
+
+use crate::chain::{Edge, PieceKind};
+use crate::report::Link;
+use crate::stages::Stage;
+use crate::stats::{Distribution, mean, round_share};
+use crate::tally::{Sum, Tally, on_worker};
+use crate::timeline::Timeline;
+use gpustall_trace::Nanos;
+
+/// What a chain is made from.
+pub(crate) struct Chain<'a> {
+    pub(crate) timeline: &'a Timeline<'a>,
+    pub(crate) tally: &'a Tally,
+    /// Threads that stalled.
+    pub(crate) trainers: Vec<String>,
+    /// Where: `next() of ...`, `phase ...`.
+    pub(crate) place: String,
+    pub(crate) in_process: bool,
+    pub(crate) stalls: Distribution,
+    pub(crate) lost: Nanos,
+}
+
+impl Chain<'_> {
+    /// The links, the device's thread first.
+    pub(crate) fn links(&self) -> Vec<Link> {
+        let s = &self.stalls;
+        let [p50, p95, p99, max] = [s.p50_ns, s.p95_ns, s.p99_ns, s.max_ns].map(Nanos::new);
+        let times = if s.count == 1 {
+            "once".to_owned()
+        } else {
+            format!("{} times", s.count)
+        };
+        let mut links = vec![self.link(
+            0,
+            group(&self.trainers),
+            format!("in {}", self.place),
+            self.lost,
+            Edge::Observed,
+            format!("{times}: p50 {p50}, p95 {p95}, p99 {p99}, max {max}"),
+        )];
+        let worker = |kind| on_worker(kind) && !self.in_process;
+        let made = self.tally.total(worker);
+        if made > Nanos::ZERO {
+            links.push(self.workers(made, worker));
+            for (kind, sum) in self.tally.largest(worker) {
+                links.push(self.piece(2, kind, sum));
+            }
+        }
+        for (kind, sum) in self.tally.largest(|kind| !worker(kind)) {
+            // A marked phase has nothing below it.
+            if kind != PieceKind::Phase {
+                links.push(self.piece(1, kind, sum));
+            }
+        }
+        links
+    }
+
+    fn workers(&self, made: Nanos, worker: impl Fn(PieceKind) -> bool) -> Link {
+        let threads = self.tally.threads(&worker);
+        let mut names: Vec<String> = threads.iter().map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        let part = |(name, ns): &(String, Nanos)| format!("{name} {}", percent(ns.share_of(made)));
+        let evidence = match threads.len() {
+            0 | 1 => String::new(),
+            n => {
+                let mut parts: Vec<String> = threads.iter().take(4).map(part).collect();
+                if n > 4 {
+                    parts.push(format!("{} more", n - 4));
+                }
+                parts.join(", ")
+            }
+        };
+        let sums = self.tally.largest(worker);
+        let seen = sums.iter().any(|(_, sum)| sum.edge() == Edge::Observed);
+        let edge = if seen { Edge::Observed } else { Edge::Inferred };
+        self.link(
+            1,
+            group(&names),
+            "making the batch".to_owned(),
+            made,
+            edge,
+            evidence,
+        )
+    }
+
+    fn piece(&self, depth: u32, kind: PieceKind, sum: &Sum) -> Link {
+        let names: Vec<String> = sum.by_thread.keys().cloned().collect();
+        let who = match kind {
+            PieceKind::UnknownWorker => "unknown worker".to_owned(),
+            _ => group(&names),
+        };
+        let what = match kind {
+            PieceKind::UnknownWorker => "making the batch".to_owned(),
+            _ => kind.to_string(),
+        };
+        self.link(depth, who, what, sum.ns, sum.edge(), self.proof(sum))
+    }
+
+    /// Mean length of the stages, what an item costs, and how much of it was computing.
+    fn proof(&self, sum: &Sum) -> String {
+        let stages = sum
+            .stages
+            .iter()
+            .filter_map(|&stage| self.timeline.stages.get(stage));
+        let stages: Vec<&Stage> = stages.collect();
+        let mut proof = Vec::new();
+        if !stages.is_empty() {
+            let count = stages.len() as u64;
+            let total: Nanos = stages.iter().map(|stage| stage.span.len()).sum();
+            proof.push(format!("mean {} a batch", mean(total, count)));
+            let items = stages.iter().filter_map(|stage| stage.items);
+            let items = items.fold(0u64, u64::saturating_add);
+            if items > 0 {
+                proof.push(format!("{} an item", mean(total, items)));
+            }
+        }
+        if let Some(share) = sum.cpu_share() {
+            proof.push(format!("on a CPU for {} of it", percent(share)));
+        }
+        proof.join(", ")
+    }
+
+    fn link(
+        &self,
+        depth: u32,
+        who: String,
+        what: String,
+        ns: Nanos,
+        edge: Edge,
+        evidence: String,
+    ) -> Link {
+        let share = round_share(ns.share_of(self.lost));
+        Link {
+            depth,
+            who,
+            what,
+            ns: ns.get(),
+            share,
+            edge,
+            evidence,
+        }
+    }
+}
+
+/// A share as people read it: `71 %`, `4.2 %`, `0.3 %`.
+pub(crate) fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    let near = |whole: f64| (percent - whole).abs() < 0.05;
+    if percent >= 9.95 || near(0.0) {
+        format!("{percent:.0} %")
+    } else {
+        format!("{percent:.1} %")
+    }
+}
+
+/// Several threads in few words: their names if there are at most two, else how many and the
+/// common beginning of their names.
+pub(crate) fn group(names: &[String]) -> String {
+    match names {
+        [] => "unknown thread".to_owned(),
+        [one] => one.clone(),
+        [one, two] => format!("{one} and {two}"),
+        [first, rest @ ..] => {
+            let common = rest.iter().fold(first.as_str(), |common, name| {
+                let same = common.chars().zip(name.chars()).take_while(|(a, b)| a == b);
+                &common[..same.map(|(a, _)| a.len_utf8()).sum()]
+            });
+            match common.trim_end_matches(|c: char| c.is_ascii_digit()) {
+                "" => format!("{} threads", names.len()),
+                common => format!("{} threads {common}*", names.len()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_threads_are_named_by_what_their_names_share() {
+        let names = |list: &[&str]| list.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
+        assert_eq!(group(&names(&["main"])), "main");
+        assert_eq!(group(&names(&["a-0", "a-1"])), "a-0 and a-1");
+        assert_eq!(group(&names(&["a-10", "a-11", "a-12"])), "3 threads a-*");
+        assert_eq!(group(&names(&["x", "y", "z"])), "3 threads");
+    }
+
+    #[test]
+    fn a_share_is_printed_with_two_digits() {
+        for (share, text) in [
+            (0.0, "0 %"),
+            (0.0042, "0.4 %"),
+            (0.0499, "5.0 %"),
+            (0.713, "71 %"),
+        ] {
+            assert_eq!(percent(share), text);
+        }
+    }
+}

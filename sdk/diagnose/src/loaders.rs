@@ -1,0 +1,160 @@
+//! The loaders of a run: what their batches cost to make and to wait for.
+
+use crate::chain::{Maker, maker};
+use crate::report::{Loader, Queue};
+use crate::stages::Stage;
+use crate::stats::{Distribution, mean, round_share};
+use crate::timeline::{Kind, LoaderKey, Timeline, Wait};
+use gpustall_trace::vocab::{QUEUE_DEPTH, kind};
+use gpustall_trace::{Interval, Nanos, TraceTime};
+use std::collections::BTreeMap;
+
+/// One loader's row and what else a remedy needs to know of it.
+#[derive(Debug, Clone)]
+pub(crate) struct LoaderFacts {
+    pub(crate) key: LoaderKey,
+    pub(crate) row: Loader,
+    /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
+    pub(crate) production: Option<Nanos>,
+}
+
+/// The loaders that were waited for in `judged`.
+pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFacts> {
+    let mut waits_of: BTreeMap<LoaderKey, Vec<&Wait>> = BTreeMap::new();
+    let in_window = |wait: &&Wait| !wait.ending && judged.contains(wait.span.start);
+    for wait in timeline.waits.iter().filter(in_window) {
+        waits_of.entry(wait.loader).or_default().push(wait);
+    }
+    let mut steps_of: BTreeMap<LoaderKey, Nanos> = BTreeMap::new();
+    for step in timeline
+        .steps
+        .iter()
+        .filter(|step| judged.contains(step.span.start))
+    {
+        *steps_of.entry(step.loader).or_default() += step.span.len();
+    }
+    let mut loaders: Vec<LoaderFacts> = waits_of
+        .into_iter()
+        .map(|(key, waits)| {
+            let steps = steps_of.get(&key).copied().unwrap_or_default();
+            loader(timeline, judged, key, &waits, steps)
+        })
+        .collect();
+    loaders.sort_by(|a, b| (a.key.kind, &a.row.name).cmp(&(b.key.kind, &b.row.name)));
+    loaders
+}
+
+fn loader(
+    timeline: &Timeline<'_>,
+    judged: Interval,
+    key: LoaderKey,
+    waits: &[&Wait],
+    steps: Nanos,
+) -> LoaderFacts {
+    let waited: Nanos = waits.iter().map(|wait| wait.span.len()).sum();
+    let finished: Vec<&&Wait> = waits.iter().filter(|wait| !wait.unfinished).collect();
+    let (mut inside, mut outside) = (0, 0);
+    let (mut made, mut production) = (0, Nanos::ZERO);
+    for wait in waits {
+        match maker(timeline, wait) {
+            Maker::InProcess => inside += 1,
+            Maker::Worker(_) | Maker::Open(..) => outside += 1,
+            Maker::Unknown => {}
+        }
+        let stages: Nanos = stages_of(timeline, wait)
+            .map(|stage| stage.span.len())
+            .sum();
+        made += u64::from(stages > Nanos::ZERO);
+        production += stages;
+    }
+    LoaderFacts {
+        key,
+        row: Loader {
+            name: timeline.loader_name(key).to_owned(),
+            kind: match key.kind {
+                Kind::Train => kind::TRAIN.to_owned(),
+                Kind::Valid => kind::VALID.to_owned(),
+            },
+            batches: finished.len() as u64,
+            wait: Distribution::of(finished.iter().map(|wait| wait.span.len())),
+            wait_share: round_share(waited.share_of(steps).min(1.0)),
+            in_process: (inside + outside > 0).then_some(inside > outside),
+            queue: queue(timeline, judged, key, waits),
+        },
+        production: (made > 0).then(|| mean(production, made)),
+    }
+}
+
+/// The recorded stages of the batch of a wait; in process, those inside it.
+pub(crate) fn stages_of<'a>(
+    timeline: &'a Timeline<'_>,
+    wait: &Wait,
+) -> impl Iterator<Item = &'a Stage> {
+    let of_batch = wait
+        .batch
+        .map_or(&[][..], |batch| timeline.stages.of_batch(batch));
+    let mut stages = of_batch.to_vec();
+    if stages.is_empty() {
+        stages.extend(
+            timeline
+                .stages
+                .during(wait.track, wait.span)
+                .map(|busy| busy.stage),
+        );
+        stages.sort_unstable();
+        stages.dedup();
+    }
+    stages
+        .into_iter()
+        .filter_map(|stage| timeline.stages.get(stage))
+}
+
+fn queue(
+    timeline: &Timeline<'_>,
+    judged: Interval,
+    key: LoaderKey,
+    waits: &[&Wait],
+) -> Option<Queue> {
+    let trace = timeline.trace;
+    let name = format!("{QUEUE_DEPTH} {}", trace.text(key.name?));
+    let name = trace.strings.find(&name)?;
+    let series = trace
+        .counter_series
+        .iter()
+        .position(|series| series.name == name)?;
+    let series = u32::try_from(series).ok()?;
+    let mut samples: Vec<(TraceTime, f64)> = trace
+        .counters
+        .iter()
+        .filter(|sample| sample.series == series && sample.value.is_finite())
+        .map(|sample| (sample.at, sample.value))
+        .collect();
+    samples.sort_by_key(|&(at, _)| at);
+    let mut area = 0.0;
+    let mut covered = Nanos::ZERO;
+    let mut min = f64::INFINITY;
+    for (i, &(at, value)) in samples.iter().enumerate() {
+        let until = samples.get(i + 1).map_or(judged.end, |&(next, _)| next);
+        let span = Interval::new(at, until).intersection(judged);
+        if !span.is_empty() {
+            area += value * span.len().get() as f64;
+            covered += span.len();
+            min = min.min(value);
+        }
+    }
+    if covered == Nanos::ZERO {
+        return None;
+    }
+    let empty = |wait: &&&Wait| {
+        let at = samples.partition_point(|&(at, _)| at <= wait.span.start);
+        at.checked_sub(1)
+            .and_then(|i| samples.get(i))
+            .is_none_or(|&(_, depth)| depth <= 0.0)
+    };
+    let empty = waits.iter().filter(empty).count() as f64;
+    Some(Queue {
+        mean: round_share(area / covered.get() as f64),
+        min,
+        empty: round_share(empty / waits.len().max(1) as f64),
+    })
+}

@@ -1,0 +1,102 @@
+//! The symbols of one trace that the diagnosis looks for, found once.
+
+use gpustall_trace::vocab::{arg, cat};
+use gpustall_trace::{Arg, Symbol, Trace, Value};
+
+/// Categories; `None` where the trace has no such event.
+pub(crate) struct Categories {
+    pub(crate) step: Option<Symbol>,
+    pub(crate) data_wait: Option<Symbol>,
+    pub(crate) epoch_end: Option<Symbol>,
+    pub(crate) data_get: Option<Symbol>,
+    pub(crate) data_collate: Option<Symbol>,
+    pub(crate) phase: Option<Symbol>,
+    pub(crate) pause: Option<Symbol>,
+    pub(crate) fault: Option<Symbol>,
+    pub(crate) finding: Option<Symbol>,
+}
+
+/// Argument keys; `None` where no event has such an argument.
+pub(crate) struct Keys {
+    pub(crate) loader: Option<Symbol>,
+    pub(crate) kind: Option<Symbol>,
+    pub(crate) epoch: Option<Symbol>,
+    pub(crate) step: Option<Symbol>,
+    pub(crate) batch: Option<Symbol>,
+    pub(crate) items: Option<Symbol>,
+    pub(crate) worker: Option<Symbol>,
+    pub(crate) thread: Option<Symbol>,
+    pub(crate) cpu_ns: Option<Symbol>,
+    pub(crate) message: Option<Symbol>,
+    pub(crate) panicked: Option<Symbol>,
+    pub(crate) unfinished: Option<Symbol>,
+}
+
+/// Both.
+pub(crate) struct Names {
+    pub(crate) cat: Categories,
+    pub(crate) key: Keys,
+}
+
+impl Names {
+    /// The names as this trace numbers them.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        let find = |text| trace.strings.find(text);
+        Self {
+            cat: Categories {
+                step: find(cat::STEP),
+                data_wait: find(cat::DATA_WAIT),
+                epoch_end: find(cat::EPOCH_END),
+                data_get: find(cat::DATA_GET),
+                data_collate: find(cat::DATA_COLLATE),
+                phase: find(cat::PHASE),
+                pause: find(cat::PAUSE),
+                fault: find(cat::FAULT),
+                finding: find(cat::FINDING),
+            },
+            key: Keys {
+                loader: find(arg::LOADER),
+                kind: find(arg::KIND),
+                epoch: find(arg::EPOCH),
+                step: find(arg::STEP),
+                batch: find(arg::BATCH),
+                items: find(arg::ITEMS),
+                worker: find(arg::WORKER),
+                thread: find(arg::THREAD),
+                cpu_ns: find(arg::CPU_NS),
+                message: find(arg::MESSAGE),
+                panicked: find(arg::PANICKED),
+                unfinished: find(arg::UNFINISHED),
+            },
+        }
+    }
+}
+
+/// The value of argument `key`, if the event has it.
+pub(crate) fn value(args: &[Arg], key: Option<Symbol>) -> Option<Value> {
+    let key = key?;
+    args.iter().find(|(k, _)| *k == key).map(|&(_, v)| v)
+}
+
+/// The unsigned integer argument `key`.
+pub(crate) fn integer(args: &[Arg], key: Option<Symbol>) -> Option<u64> {
+    value(args, key)?.as_u64()
+}
+
+/// The id argument `key`; `None` if it is no 32-bit number.
+pub(crate) fn id(args: &[Arg], key: Option<Symbol>) -> Option<u32> {
+    u32::try_from(integer(args, key)?).ok()
+}
+
+/// The text argument `key`.
+pub(crate) fn text(args: &[Arg], key: Option<Symbol>) -> Option<Symbol> {
+    match value(args, key)? {
+        Value::Str(symbol) => Some(symbol),
+        _ => None,
+    }
+}
+
+/// Whether the argument `key` is there and true.
+pub(crate) fn flag(args: &[Arg], key: Option<Symbol>) -> bool {
+    value(args, key) == Some(Value::Bool(true))
+}

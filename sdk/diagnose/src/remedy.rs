@@ -1,0 +1,184 @@
+//! What to change, in the words of the framework that ran, and what it would be worth.
+
+use crate::cause::Cause;
+use crate::links::percent;
+use crate::loaders::LoaderFacts;
+use crate::report::Worker;
+use crate::stages::StageKind;
+use crate::stats::round_share;
+use crate::steps::Prediction;
+use crate::tally::{Tally, stage_kind};
+use gpustall_trace::Nanos;
+use std::collections::BTreeMap;
+
+/// Workers that are busy for at least this share of the window are why batches are late.
+pub const WORKERS_BUSY_SHARE: f64 = 0.7;
+
+/// What is known where a finding is.
+pub(crate) struct Facts<'a> {
+    pub(crate) cause: Cause,
+    pub(crate) in_process: bool,
+    /// Whether anything is known about who made the batches.
+    pub(crate) known: bool,
+    pub(crate) loader: Option<&'a LoaderFacts>,
+    pub(crate) workers: Vec<&'a Worker>,
+    /// CPUs that the job may use; 0 if not known.
+    pub(crate) cpus: u32,
+    /// Mean steady step without the loss.
+    pub(crate) rest: Option<Nanos>,
+}
+
+impl Facts<'_> {
+    fn busy(&self) -> Option<f64> {
+        let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
+        (!self.workers.is_empty()).then(|| sum / self.workers.len() as f64)
+    }
+
+    /// Workers that would make batches as fast as they are asked for, and the numbers behind it.
+    fn enough_workers(&self) -> Option<(u64, Nanos, Nanos)> {
+        let made = self.loader?.production?;
+        let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+        Some((made.get().div_ceil(rest.get()).max(1), made, rest))
+    }
+}
+
+/// The numbers that prove a chain, by name.
+pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64> {
+    let mut evidence = BTreeMap::new();
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            evidence.insert(name.to_owned(), round_share(value));
+        }
+    };
+    put("cpus", (facts.cpus > 0).then_some(f64::from(facts.cpus)));
+    for (kind, name) in [
+        (StageKind::Get, "get_cpu_share"),
+        (StageKind::Collate, "collate_cpu_share"),
+    ] {
+        let sums = tally.largest(|piece| stage_kind(piece) == Some(kind));
+        put(name, sums.first().and_then(|(_, sum)| sum.cpu_share()));
+    }
+    if facts.cause.is_data() {
+        let production = facts.loader.and_then(|loader| loader.production);
+        put("batch_production_ns", production.map(|ns| ns.get() as f64));
+        put("step_without_wait_ns", facts.rest.map(|ns| ns.get() as f64));
+        put(
+            "queue_empty_share",
+            facts.loader.and_then(|l| l.row.queue).map(|q| q.empty),
+        );
+        put(
+            "in_process",
+            facts.known.then_some(f64::from(u8::from(facts.in_process))),
+        );
+        if !facts.in_process {
+            put(
+                "workers",
+                (!facts.workers.is_empty()).then_some(facts.workers.len() as f64),
+            );
+            put("workers_busy_share", facts.busy());
+        }
+    }
+    evidence
+}
+
+const CHEAPER: &str = "make a batch cheaper: index the data directly where it is in memory, or let \
+    one item be a whole batch (get_many is called only where the loader does not shuffle)";
+
+/// What to change.
+pub(crate) fn remedy(facts: &Facts<'_>) -> String {
+    match facts.cause {
+        Cause::DataStartup => "Burn starts its workers anew in every epoch: have fewer, longer \
+            epochs, and open files and build indexes once, when the data set is made, not with \
+            the first item."
+            .to_owned(),
+        Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
+            after the next step has been submitted."
+            .to_owned(),
+        Cause::HostCheckpoint => "save less often, or write the file on a thread of its own from \
+            a copy of the weights."
+            .to_owned(),
+        Cause::Data | Cause::DataCompute if facts.in_process => in_process(facts),
+        Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
+            (instrument::batcher), so that the next recording says which worker and which stage."
+            .to_owned(),
+        Cause::Data | Cause::DataCompute => with_workers(facts),
+    }
+}
+
+fn in_process(facts: &Facts<'_>) -> String {
+    let Some((enough, made, rest)) = facts.enough_workers() else {
+        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.");
+    };
+    let cost = format!("a batch takes {made} to make, the rest of a step {rest}");
+    if fits(enough, facts.cpus) {
+        format!(
+            "make batches on workers, .num_workers({enough}): {cost}, so {} with a CPU each{}. Or \
+             {CHEAPER}.",
+            count(enough, "worker keeps up", "workers keep up"),
+            may_use(facts.cpus),
+        )
+    } else {
+        format!(
+            "{cost}: that would take {enough} workers, but this job may use {} CPUs. First \
+             {CHEAPER}.",
+            facts.cpus
+        )
+    }
+}
+
+fn with_workers(facts: &Facts<'_>) -> String {
+    let have = facts.workers.len() as u64;
+    let busy = facts.busy().unwrap_or(0.0);
+    if have > 0 && busy < WORKERS_BUSY_SHARE {
+        return format!(
+            "the workers are in get and collate for only {} of the window, so more of them may \
+             not help: see what holds them between batches, and {CHEAPER}.",
+            percent(busy)
+        );
+    }
+    match facts.enough_workers() {
+        Some((enough, made, rest)) if enough > have && fits(enough, facts.cpus) => format!(
+            ".num_workers({enough}) instead of {have}: a batch takes {made} to make, the rest of \
+             a step {rest}, if each worker gets a CPU{}. Or {CHEAPER}.",
+            may_use(facts.cpus),
+        ),
+        Some((enough, made, rest)) if enough > have => format!(
+            "a batch takes {made} to make, the rest of a step {rest}: that would take {enough} \
+             workers, but this job may use {} CPUs. First {CHEAPER}.",
+            facts.cpus
+        ),
+        _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
+    }
+}
+
+/// Whether so many workers and the trainer can have a CPU each; yes if the CPUs are not known.
+fn fits(workers: u64, cpus: u32) -> bool {
+    cpus == 0 || workers < u64::from(cpus)
+}
+
+fn may_use(cpus: u32) -> String {
+    if cpus == 0 {
+        String::new()
+    } else {
+        format!(" (this job may use {cpus})")
+    }
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
+/// What a prediction takes for granted.
+pub(crate) fn assumption(cause: Cause, prediction: Option<&Prediction>) -> String {
+    let condition = match cause {
+        Cause::Data | Cause::DataCompute => "if every batch were ready when asked for",
+        Cause::DataStartup => "if the first batch of each epoch were ready when asked for",
+        Cause::HostMetrics => "if metrics took no time of this thread",
+        Cause::HostCheckpoint => "if saving took no time of this thread",
+    };
+    match prediction {
+        None => String::new(),
+        Some(Prediction { steady: true, .. }) => format!("{condition}; mean of the steady steps"),
+        Some(_) => format!("{condition}; time of the whole window per step"),
+    }
+}

@@ -1,0 +1,135 @@
+//! Which steps are steady, and what each of them lost.
+
+use crate::charge::{Account, Stall};
+use crate::report::FirstSteps;
+use crate::stats::{Distribution, mean};
+use crate::timeline::Step;
+use crate::window::Trainer;
+use gpustall_trace::Nanos;
+
+/// A step at the start of the run is warm-up while what it did not lose to stalls is more than
+/// this many times the median of all steps.
+pub const WARMUP_FACTOR: u64 = 2;
+
+/// No more steps than this are called warm-up.
+pub const WARMUP_MAX_STEPS: usize = 20;
+
+/// With fewer complete steps than this there is no finding.
+pub const MIN_STEPS: usize = 5;
+
+/// A run's steps, told apart.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    /// Those that the means and predictions are of.
+    pub(crate) steady: Distribution,
+    pub(crate) first: FirstSteps,
+    /// All complete ones.
+    pub(crate) count: usize,
+    /// Of each trainer, of each of its steps, whether it is steady.
+    steady_of: Vec<Vec<bool>>,
+}
+
+/// Tells the steps of the trainers apart.
+pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account]) -> Steps {
+    let mut steps = Steps::default();
+    let (mut steady, mut first) = (Vec::new(), Vec::new());
+    for (trainer, account) in trainers.iter().zip(accounts) {
+        let own = own_time(&trainer.steps, &account.stalls);
+        let median = Distribution::of(own.iter().copied()).p50_ns;
+        let limit = Nanos::new(median.saturating_mul(WARMUP_FACTOR));
+        let mut warm = 0;
+        let is_steady: Vec<bool> = trainer
+            .steps
+            .iter()
+            .zip(&own)
+            .enumerate()
+            .map(|(i, (s, own))| {
+                let leads = s.index.map_or(i == 0, |index| index == 0);
+                let warms = !leads && warm == i && i < WARMUP_MAX_STEPS && *own > limit;
+                // A recording that starts within an epoch has no warm-up.
+                if warms || (leads && i == 0) {
+                    warm = i + 1;
+                }
+                steps.first.warmup += u64::from(warms);
+                !leads && !warms
+            })
+            .collect();
+        for (step, &is_steady) in trainer.steps.iter().zip(&is_steady) {
+            let lengths = if is_steady { &mut steady } else { &mut first };
+            lengths.push(step.span.len());
+        }
+        steps.count += trainer.steps.len();
+        steps.steady_of.push(is_steady);
+    }
+    steps.steady = Distribution::of(steady);
+    steps.first.length = Distribution::of(first);
+    steps
+}
+
+/// What each step did not lose to stalls.
+fn own_time(steps: &[Step], stalls: &[Stall]) -> Vec<Nanos> {
+    let mut own: Vec<Nanos> = steps.iter().map(|step| step.span.len()).collect();
+    for stall in stalls {
+        if let Some(step) = step_of(steps, stall) {
+            own[step] = own[step] - stall.lost;
+        }
+    }
+    own
+}
+
+/// The step in which a stall begins.
+fn step_of(steps: &[Step], stall: &Stall) -> Option<usize> {
+    let start = stall.start();
+    let at = steps
+        .partition_point(|step| step.span.start <= start)
+        .checked_sub(1)?;
+    steps[at].span.contains(start).then_some(at)
+}
+
+/// A predicted mean step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Prediction {
+    pub(crate) step: Nanos,
+    pub(crate) predicted: Nanos,
+    /// Whether the means are over steady steps; else over the whole window, by its steps.
+    pub(crate) steady: bool,
+}
+
+impl Steps {
+    /// The mean step without the loss of `stalls`: of the steady steps if most of the loss lies
+    /// in them, else device time of the window per step.
+    pub(crate) fn without(
+        &self,
+        trainers: &[Trainer],
+        stalls: &[&Stall],
+        device: Nanos,
+    ) -> Option<Prediction> {
+        let in_steady = |stall: &&&Stall| {
+            let steps = trainers
+                .get(stall.trainer)
+                .map_or(&[][..], |t| t.steps.as_slice());
+            let steady = self.steady_of.get(stall.trainer);
+            step_of(steps, stall).is_some_and(|i| steady.is_some_and(|s| s.get(i) == Some(&true)))
+        };
+        let all: Nanos = stalls.iter().map(|stall| stall.lost).sum();
+        let steady: Nanos = stalls
+            .iter()
+            .filter(in_steady)
+            .map(|stall| stall.lost)
+            .sum();
+        let prediction = |step, loss, steady| Prediction {
+            step,
+            predicted: step - loss,
+            steady,
+        };
+        if self.steady.count > 0 && steady.get() >= all.get() / 2 {
+            let step = Nanos::new(self.steady.mean_ns);
+            Some(prediction(step, mean(steady, self.steady.count), true))
+        } else if self.count > 0 {
+            let count = self.count as u64;
+            Some(prediction(mean(device, count), mean(all, count), false))
+        } else {
+            None
+        }
+    }
+}

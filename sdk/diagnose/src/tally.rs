@@ -1,0 +1,124 @@
+//! What the pieces of many stalls add up to.
+
+use crate::chain::{Edge, Piece, PieceKind};
+use crate::stages::StageKind;
+use crate::timeline::Timeline;
+use gpustall_trace::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Pieces of one kind.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Sum {
+    pub(crate) ns: Nanos,
+    /// Of that, what was only inferred.
+    pub(crate) inferred: Nanos,
+    /// By thread name.
+    pub(crate) by_thread: BTreeMap<String, Nanos>,
+    /// Length of the pieces whose stage says its CPU time.
+    cpu_known: Nanos,
+    /// Of that, the part on a CPU.
+    on_cpu: f64,
+    /// The stages that the pieces are of.
+    pub(crate) stages: BTreeSet<usize>,
+}
+
+impl Sum {
+    /// Share of the time on a CPU, where it was measured.
+    pub(crate) fn cpu_share(&self) -> Option<f64> {
+        let known = self.cpu_known.get() as f64;
+        (known > 0.0).then(|| self.on_cpu / known)
+    }
+
+    pub(crate) fn edge(&self) -> Edge {
+        if self.inferred == Nanos::ZERO {
+            Edge::Observed
+        } else {
+            Edge::Inferred
+        }
+    }
+}
+
+/// Sums by kind of piece.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    pub(crate) sums: BTreeMap<PieceKind, Sum>,
+}
+
+impl Tally {
+    /// Adds the pieces of one stall.
+    pub(crate) fn add(&mut self, timeline: &Timeline<'_>, pieces: &[Piece]) {
+        for piece in pieces {
+            let ns = piece.span.len();
+            let sum = self.sums.entry(piece.kind).or_default();
+            sum.ns += ns;
+            if piece.edge == Edge::Inferred {
+                sum.inferred += ns;
+            }
+            if let Some(track) = piece.track {
+                *sum.by_thread
+                    .entry(timeline.thread_name(track))
+                    .or_default() += ns;
+            }
+            if let Some(stage) = piece.stage {
+                sum.stages.insert(stage);
+                if let Some(share) = on_cpu(timeline, stage) {
+                    sum.cpu_known += ns;
+                    sum.on_cpu += share * ns.get() as f64;
+                }
+            }
+        }
+    }
+
+    /// Time of the kinds that `which` picks.
+    pub(crate) fn total(&self, which: impl Fn(PieceKind) -> bool) -> Nanos {
+        self.picked(which).map(|(_, sum)| sum.ns).sum()
+    }
+
+    /// Time per thread, of the kinds that `which` picks, the most first.
+    pub(crate) fn threads(&self, which: impl Fn(PieceKind) -> bool) -> Vec<(String, Nanos)> {
+        let mut threads: BTreeMap<&str, Nanos> = BTreeMap::new();
+        for (name, &ns) in self.picked(which).flat_map(|(_, sum)| &sum.by_thread) {
+            *threads.entry(name).or_default() += ns;
+        }
+        let mut threads: Vec<_> = threads
+            .into_iter()
+            .map(|(n, ns)| (n.to_owned(), ns))
+            .collect();
+        threads.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+        threads
+    }
+
+    /// The sums of the kinds that `which` picks, the most first.
+    pub(crate) fn largest(&self, which: impl Fn(PieceKind) -> bool) -> Vec<(PieceKind, &Sum)> {
+        let mut sums: Vec<_> = self.picked(which).collect();
+        sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.ns));
+        sums
+    }
+
+    fn picked(&self, which: impl Fn(PieceKind) -> bool) -> impl Iterator<Item = (PieceKind, &Sum)> {
+        let sums = self.sums.iter().map(|(&kind, sum)| (kind, sum));
+        sums.filter(move |&(kind, _)| which(kind))
+    }
+}
+
+/// Share of a stage in which its thread was on a CPU, where it was measured.
+pub(crate) fn on_cpu(timeline: &Timeline<'_>, stage: usize) -> Option<f64> {
+    let stage = timeline.stages.get(stage)?;
+    let share = stage.cpu?.share_of(stage.span.len());
+    (!stage.span.is_empty()).then_some(share)
+}
+
+/// Whether pieces of this kind lie on a worker.
+pub(crate) fn on_worker(kind: PieceKind) -> bool {
+    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle};
+    matches!(kind, Get | Collate | EarlierGet | EarlierCollate | Idle)
+}
+
+/// The kind of stage of a piece, if it is one.
+pub(crate) fn stage_kind(kind: PieceKind) -> Option<StageKind> {
+    match kind {
+        PieceKind::Get | PieceKind::EarlierGet => Some(StageKind::Get),
+        PieceKind::Collate | PieceKind::EarlierCollate => Some(StageKind::Collate),
+        _ => None,
+    }
+}

@@ -1,0 +1,290 @@
+//! The report as text for one screen: 80 columns, about 40 lines for a usual run.
+
+use crate::cause::COMPUTE;
+use crate::chain::Edge;
+use crate::links::percent;
+use crate::report::{Finding, Link, Loader, Report, Stall, Worker};
+use crate::stats::Distribution;
+use crate::wrap::{columns, paragraph};
+use gpustall_trace::{Nanos, TraceTime};
+use std::fmt::{self, Write};
+
+/// Rows of a table, and findings, that are printed; the rest is counted.
+const MAX_ROWS: usize = 8;
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        paragraph(f, "", "", &self.verdict)?;
+        self.fmt_window(f)?;
+        self.fmt_breakdown(f)?;
+        let shown = self.findings.iter().take(MAX_ROWS).enumerate();
+        shown
+            .into_iter()
+            .try_for_each(|(i, finding)| fmt_finding(f, i + 1, finding))?;
+        self.fmt_tables(f)?;
+        self.fmt_trouble(f)?;
+        self.fmt_missing(f)
+    }
+}
+
+impl Report {
+    fn fmt_window(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.window_ns == 0 {
+            return Ok(());
+        }
+        let threads: Vec<String> = self
+            .devices
+            .iter()
+            .map(|device| device.name.clone())
+            .collect();
+        let window = Nanos::new(self.window_ns);
+        let kind = if self.evaluation {
+            "evaluation"
+        } else {
+            "training"
+        };
+        let on = crate::links::group(&threads);
+        writeln!(f)?;
+        let line = format!(
+            "window  {window} of {kind} on {on}, evidence: {}",
+            self.evidence.level
+        );
+        paragraph(f, "", "        ", &line)?;
+        fmt_steps(f, "steps ", &self.steps, "")?;
+        let first = &self.first_steps;
+        let warm = match first.warmup {
+            0 => String::new(),
+            n => format!(", {n} of them warm-up"),
+        };
+        fmt_steps(f, "first ", &first.length, &warm)
+    }
+
+    fn fmt_breakdown(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.breakdown.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nwhere the time went")?;
+        let mut rows: Vec<(&String, &f64)> = self.breakdown.iter().collect();
+        rows.sort_by(|a, b| {
+            (b.0 == COMPUTE)
+                .cmp(&(a.0 == COMPUTE))
+                .then(b.1.total_cmp(a.1))
+        });
+        for (cause, &share) in rows {
+            let ns = Nanos::new(self.charges_ns.get(cause).copied().unwrap_or(0)).to_string();
+            let bar = "#".repeat((share.clamp(0.0, 1.0) * 40.0).round() as usize);
+            let line = format!("  {cause:<16}{:>6}  {ns:>8}  {bar}", percent(share));
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+
+    fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.loaders.is_empty() {
+            writeln!(f)?;
+            let head = [
+                "loader", "batches", "wait p50", "p95", "max", "of steps", "queue",
+            ];
+            let rows = self.loaders.iter().take(MAX_ROWS).map(loader_row).collect();
+            columns(f, head.map(str::to_owned).to_vec(), rows)?;
+            more(f, self.loaders.len())?;
+        }
+        if !self.workers.is_empty() {
+            writeln!(f)?;
+            let head = [
+                "worker", "batches", "get", "collate", "busy", "on CPU", "loader",
+            ];
+            let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
+            columns(f, head.map(str::to_owned).to_vec(), rows)?;
+            more(f, self.workers.len())?;
+        }
+        if !self.phases.is_empty() {
+            let of = |phase: &crate::Phase| {
+                format!(
+                    "{} {} x {}",
+                    phase.name,
+                    phase.count,
+                    Nanos::new(phase.mean_ns)
+                )
+            };
+            let phases: Vec<String> = self.phases.iter().take(MAX_ROWS).map(of).collect();
+            writeln!(f)?;
+            paragraph(f, "phases  ", "        ", &phases.join(", "))?;
+        }
+        Ok(())
+    }
+
+    fn fmt_trouble(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = Vec::new();
+        for fault in self.faults.iter().take(MAX_ROWS) {
+            let stage = fault
+                .stage
+                .as_ref()
+                .map_or(String::new(), |stage| format!(" in {stage}"));
+            let at = TraceTime::from_nanos(fault.at_ns).since(TraceTime::ZERO);
+            let mut line = format!("{}{stage} at {at}: {}", fault.thread, fault.message);
+            if !fault.consequence.is_empty() {
+                write!(line, " ({})", fault.consequence)?;
+            }
+            lines.push(line);
+        }
+        for open in self.unfinished.iter().take(MAX_ROWS) {
+            let length = Nanos::new(open.for_ns);
+            lines.push(format!(
+                "{} was still in {} after {length}",
+                open.thread, open.what
+            ));
+        }
+        lines.extend(self.notes.iter().take(MAX_ROWS).cloned());
+        if !lines.is_empty() {
+            writeln!(f)?;
+        }
+        lines
+            .iter()
+            .try_for_each(|line| paragraph(f, "note    ", "        ", line))
+    }
+
+    fn fmt_missing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.evidence.missing.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nnot recorded")?;
+        self.evidence.missing.iter().try_for_each(|missing| {
+            let how = match missing.how.as_str() {
+                "" => String::new(),
+                how => format!(" ({how})"),
+            };
+            let line = format!("{}: would say {}{how}", missing.what, missing.adds);
+            paragraph(f, "  ", "    ", &line)
+        })
+    }
+}
+
+fn fmt_steps(f: &mut fmt::Formatter<'_>, what: &str, d: &Distribution, rest: &str) -> fmt::Result {
+    if d.count == 0 {
+        return Ok(());
+    }
+    let [p50, p95, p99, max] =
+        [d.p50_ns, d.p95_ns, d.p99_ns, d.max_ns].map(|ns| Nanos::new(ns).to_string());
+    let head = format!("{what}  {}", d.count);
+    writeln!(
+        f,
+        "{head:<14}p50 {p50:<9} p95 {p95:<9} p99 {p99:<9} max {max}{rest}"
+    )
+}
+
+fn fmt_finding(f: &mut fmt::Formatter<'_>, number: usize, finding: &Finding) -> fmt::Result {
+    let lost = Nanos::new(finding.lost_ns);
+    let of = finding
+        .loader
+        .as_ref()
+        .map_or(String::new(), |loader| format!(" at `{loader}`"));
+    writeln!(f)?;
+    let head = format!(
+        "{} {}{of}: {} of the window, {lost}",
+        finding.severity,
+        finding.cause,
+        percent(finding.share),
+    );
+    paragraph(f, &format!("{number}. "), "   ", &head)?;
+    finding
+        .chain
+        .iter()
+        .try_for_each(|link| fmt_link(f, link))?;
+    if let Some(worst) = finding.worst.first() {
+        paragraph(f, "   worst: ", "     ", &worst_stall(worst))?;
+    }
+    paragraph(f, "   try: ", "     ", &finding.remedy)?;
+    if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
+        let line = format!(
+            "a step of {} instead of {} ({})",
+            Nanos::new(predicted),
+            Nanos::new(step),
+            finding.assumption
+        );
+        paragraph(f, "   worth: ", "     ", &line)?;
+    }
+    Ok(())
+}
+
+fn fmt_link(f: &mut fmt::Formatter<'_>, link: &Link) -> fmt::Result {
+    let depth = usize::try_from(link.depth).unwrap_or(0).min(8);
+    let arrow = if depth == 0 { "" } else { "<- " };
+    let indent = "   ".repeat(depth + 1);
+    let mut line = format!("{} {}: {}", link.who, link.what, Nanos::new(link.ns));
+    if depth > 0 {
+        line.push_str(&format!(" ({})", percent(link.share)));
+    }
+    if link.edge == Edge::Inferred {
+        line.push_str(", inferred");
+    }
+    if !link.evidence.is_empty() {
+        line.push_str(&format!("; {}", link.evidence));
+    }
+    paragraph(
+        f,
+        &format!("{indent}{arrow}"),
+        &format!("{indent}     "),
+        &line,
+    )
+}
+
+fn worst_stall(stall: &Stall) -> String {
+    let at = TraceTime::from_nanos(stall.start_ns).since(TraceTime::ZERO);
+    let mut line = format!("{} at {at}", Nanos::new(stall.lost_ns));
+    if let (Some(epoch), Some(step)) = (stall.epoch, stall.step) {
+        line.push_str(&format!(", epoch {epoch} step {step}"));
+    }
+    if let Some(batch) = stall.batch {
+        line.push_str(&format!(", batch {batch}"));
+    }
+    let pieces = stall.pieces.iter().take(4).map(|piece| {
+        let who = piece
+            .who
+            .as_ref()
+            .map_or(String::new(), |who| format!(" on {who}"));
+        format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
+    });
+    let pieces: Vec<String> = pieces.collect();
+    format!("{line}: {}", pieces.join(", "))
+}
+
+fn loader_row(loader: &Loader) -> Vec<String> {
+    let time = |ns| Nanos::new(ns).to_string();
+    let made = match loader.in_process {
+        Some(true) => ", in process",
+        _ => "",
+    };
+    let queue = loader.queue.map_or(String::new(), |queue| {
+        format!("{:.1}, empty at {}", queue.mean, percent(queue.empty))
+    });
+    vec![
+        format!("{} ({}{made})", loader.name, loader.kind),
+        loader.batches.to_string(),
+        time(loader.wait.p50_ns),
+        time(loader.wait.p95_ns),
+        time(loader.wait.max_ns),
+        percent(loader.wait_share),
+        queue,
+    ]
+}
+
+fn worker_row(worker: &Worker) -> Vec<String> {
+    let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| Nanos::new(ns).to_string());
+    vec![
+        worker.name.clone(),
+        worker.batches.to_string(),
+        time(worker.get_mean_ns),
+        time(worker.collate_mean_ns),
+        percent(worker.busy_share),
+        worker.cpu_share.map_or(String::new(), percent),
+        worker.loader.clone().unwrap_or_default(),
+    ]
+}
+
+fn more(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+    match count.saturating_sub(MAX_ROWS) {
+        0 => Ok(()),
+        n => writeln!(f, "  and {n} more"),
+    }
+}

@@ -1,0 +1,248 @@
+//! From a trace to what the diagnosis talks about: steps, waits, phases, pauses.
+
+use crate::names::{Names, flag, id, integer, text};
+use crate::partition::without;
+use crate::stages::Stages;
+use gpustall_trace::vocab::kind;
+use gpustall_trace::{Interval, Nanos, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind};
+use std::collections::{HashMap, HashSet};
+
+/// What a loader's batches are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    Train,
+    Valid,
+}
+
+/// A loader, by its name and what its batches are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct LoaderKey {
+    pub(crate) name: Option<Symbol>,
+    pub(crate) kind: Kind,
+}
+
+/// One iteration of a loop over a loader.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) loader: LoaderKey,
+    /// Position in its epoch, from 0.
+    pub(crate) index: Option<u64>,
+    /// Thread that runs the loop.
+    pub(crate) thread: Option<Tid>,
+    pub(crate) span: Interval,
+    /// Whether its end was not recorded, or a pause cut it.
+    pub(crate) cut: bool,
+}
+
+/// A thread inside `next()` of a loader.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wait {
+    /// Position in `Trace::slices`.
+    pub(crate) slice: usize,
+    pub(crate) track: TrackId,
+    pub(crate) loader: LoaderKey,
+    pub(crate) epoch: Option<u64>,
+    pub(crate) step: Option<u64>,
+    pub(crate) batch: Option<u64>,
+    /// Thread that made the batch, as the wait itself says.
+    pub(crate) worker: Option<Tid>,
+    pub(crate) span: Interval,
+    /// CPU time of the waiting thread inside it.
+    pub(crate) cpu: Option<Nanos>,
+    pub(crate) unfinished: bool,
+    /// Whether this is the `next()` that returned `None`.
+    pub(crate) ending: bool,
+    /// Whether it is the first of its epoch.
+    pub(crate) first: bool,
+}
+
+/// A part of the step that the user marked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Phase {
+    pub(crate) slice: usize,
+    pub(crate) track: TrackId,
+    pub(crate) name: Symbol,
+    pub(crate) span: Interval,
+}
+
+/// A trace as the diagnosis sees it. All spans are cut to the recording, `[0, end)`.
+pub(crate) struct Timeline<'a> {
+    pub(crate) trace: &'a Trace,
+    pub(crate) names: Names,
+    pub(crate) end: TraceTime,
+    /// By start.
+    pub(crate) steps: Vec<Step>,
+    /// By start; the ending ones too.
+    pub(crate) waits: Vec<Wait>,
+    pub(crate) phases: Vec<Phase>,
+    pub(crate) pauses: Vec<Interval>,
+    pub(crate) stages: Stages,
+    /// What each thread that made batches made them for: the loader and the thread that took
+    /// them.
+    pub(crate) serves: HashMap<TrackId, (LoaderKey, TrackId)>,
+    /// The track of each OS thread id, and why that one.
+    threads: HashMap<Tid, (TrackId, (bool, bool))>,
+}
+
+impl<'a> Timeline<'a> {
+    /// Reads the trace once. Slices of categories that are not named here are left alone.
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let mut timeline = Self {
+            trace,
+            names: Names::of(trace),
+            end: trace.meta.end,
+            steps: Vec::new(),
+            waits: Vec::new(),
+            phases: Vec::new(),
+            pauses: Vec::new(),
+            stages: Stages::default(),
+            serves: HashMap::new(),
+            threads: HashMap::new(),
+        };
+        for (index, slice) in trace.slices.iter().enumerate() {
+            timeline.take(index, slice);
+        }
+        timeline.steps.sort_by_key(|s| (s.span.start, s.span.end));
+        timeline.waits.sort_by_key(|w| (w.span.start, w.span.end));
+        timeline.stages.finish(timeline.end);
+        timeline.mark_first_waits();
+        timeline.mark_cut_steps();
+        timeline.find_threads();
+        timeline.find_what_workers_serve();
+        timeline
+    }
+
+    fn take(&mut self, index: usize, slice: &Slice) {
+        let cat = Some(slice.cat);
+        let span = self.clip(slice.span);
+        if cat == self.names.cat.data_wait || cat == self.names.cat.epoch_end {
+            let wait = self.wait(index, slice, span);
+            self.waits.push(wait);
+        } else if cat == self.names.cat.data_get || cat == self.names.cat.data_collate {
+            self.stages.take(&self.names, index, slice, span);
+        } else if cat == self.names.cat.step {
+            self.steps.push(Step {
+                loader: self.loader(slice),
+                index: integer(&slice.args, self.names.key.step),
+                thread: id(&slice.args, self.names.key.thread).map(Tid),
+                span,
+                cut: flag(&slice.args, self.names.key.unfinished) || slice.span.end > self.end,
+            });
+        } else if cat == self.names.cat.phase {
+            self.phases.push(Phase {
+                slice: index,
+                track: slice.track,
+                name: slice.name,
+                span,
+            });
+        } else if cat == self.names.cat.pause {
+            self.pauses.push(span);
+        }
+    }
+
+    fn wait(&self, index: usize, slice: &Slice, span: Interval) -> Wait {
+        let key = &self.names.key;
+        let args = &slice.args;
+        Wait {
+            slice: index,
+            track: slice.track,
+            loader: self.loader(slice),
+            epoch: integer(args, key.epoch),
+            step: integer(args, key.step),
+            batch: integer(args, key.batch),
+            worker: id(args, key.worker).map(Tid),
+            span,
+            cpu: integer(args, key.cpu_ns).map(Nanos::new),
+            unfinished: flag(args, key.unfinished),
+            ending: Some(slice.cat) == self.names.cat.epoch_end,
+            first: false,
+        }
+    }
+
+    fn loader(&self, slice: &Slice) -> LoaderKey {
+        let valid = text(&slice.args, self.names.key.kind)
+            .is_some_and(|symbol| self.trace.text(symbol) == kind::VALID);
+        LoaderKey {
+            name: text(&slice.args, self.names.key.loader),
+            kind: if valid { Kind::Valid } else { Kind::Train },
+        }
+    }
+
+    fn clip(&self, span: Interval) -> Interval {
+        span.intersection(Interval::new(TraceTime::ZERO, self.end))
+    }
+
+    /// A wait says its step; where it does not, the first one seen of an epoch is its first.
+    fn mark_first_waits(&mut self) {
+        let mut seen = HashSet::new();
+        for wait in self.waits.iter_mut().filter(|wait| !wait.ending) {
+            let new = seen.insert((wait.loader, wait.track, wait.epoch));
+            wait.first = wait.step.map_or(new, |step| step == 0);
+        }
+    }
+
+    /// A step is whole if it lies between two pauses.
+    fn mark_cut_steps(&mut self) {
+        let recorded = without(&[Interval::new(TraceTime::ZERO, self.end)], &self.pauses);
+        for step in &mut self.steps {
+            let after = recorded.partition_point(|part| part.start <= step.span.start);
+            let part = after.checked_sub(1).and_then(|i| recorded.get(i));
+            step.cut |= part.is_none_or(|part| part.end < step.span.end);
+        }
+    }
+
+    /// Of several threads with one id, the one that ran a loop; then the recorded process's.
+    fn find_threads(&mut self) {
+        let loops: HashSet<TrackId> = self.waits.iter().map(|wait| wait.track).collect();
+        for (i, track) in self.trace.tracks.iter().enumerate() {
+            let Ok(i) = u32::try_from(i) else { break };
+            if track.kind != TrackKind::Thread {
+                continue;
+            }
+            let rank = (
+                loops.contains(&TrackId(i)),
+                track.pid == self.trace.meta.pid,
+            );
+            let best = self.threads.entry(track.tid).or_insert((TrackId(i), rank));
+            if rank > best.1 {
+                *best = (TrackId(i), rank);
+            }
+        }
+    }
+
+    fn find_what_workers_serve(&mut self) {
+        for wait in &self.waits {
+            for &stage in wait.batch.map_or(&[][..], |b| self.stages.of_batch(b)) {
+                if let Some(stage) = self.stages.get(stage).filter(|s| s.track != wait.track) {
+                    self.serves
+                        .entry(stage.track)
+                        .or_insert((wait.loader, wait.track));
+                }
+            }
+        }
+    }
+
+    /// The name of a loader, for people.
+    pub(crate) fn loader_name(&self, loader: LoaderKey) -> &'a str {
+        match loader.name.map(|symbol| self.trace.text(symbol)) {
+            Some(name) if !name.is_empty() => name,
+            _ => "(unnamed)",
+        }
+    }
+
+    /// The name of a thread, for people.
+    pub(crate) fn thread_name(&self, track: TrackId) -> String {
+        match self.trace.track(track) {
+            Some(track) => match self.trace.text(track.name) {
+                "" => format!("thread {}", track.tid),
+                name => name.to_owned(),
+            },
+            None => "unknown thread".to_owned(),
+        }
+    }
+
+    /// The OS thread with this id.
+    pub(crate) fn thread(&self, tid: Tid) -> Option<TrackId> {
+        self.threads.get(&tid).map(|&(track, _)| track)
+    }
+}

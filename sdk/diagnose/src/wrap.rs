@@ -1,0 +1,94 @@
+//! Text in columns.
+
+use std::fmt;
+
+/// Columns of the screen.
+pub(crate) const WIDTH: usize = 80;
+
+/// Longest cell of a table; longer ones are cut.
+const MAX_CELL: usize = 28;
+
+/// Writes `text` behind `first`, broken at blanks so that lines fit the screen where words do;
+/// every line but the first begins with `indent`. Line breaks and control characters in it are
+/// blanks.
+pub(crate) fn paragraph(
+    f: &mut fmt::Formatter<'_>,
+    first: &str,
+    indent: &str,
+    text: &str,
+) -> fmt::Result {
+    let mut line = first.to_owned();
+    let mut used = line.chars().count();
+    let mut empty = true;
+    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+        let length = word.chars().count();
+        if length == 0 && !empty {
+            // Two blanks in a row set parts of a line apart.
+            line.push(' ');
+            used += 1;
+            continue;
+        }
+        if !empty && used + 1 + length > WIDTH {
+            writeln!(f, "{}", line.trim_end())?;
+            line.clear();
+            line.push_str(indent);
+            used = indent.chars().count();
+        } else if !empty {
+            line.push(' ');
+            used += 1;
+        }
+        line.push_str(word);
+        used += length;
+        empty = false;
+    }
+    writeln!(f, "{}", line.trim_end())
+}
+
+/// Writes a table: the first column to the left, the others to the right, the last as it is.
+/// A column that is empty in every row is left out.
+pub(crate) fn columns(
+    f: &mut fmt::Formatter<'_>,
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+) -> fmt::Result {
+    let used = |column: &usize| {
+        rows.iter()
+            .any(|row| row.get(*column).is_some_and(|c| !c.is_empty()))
+    };
+    let shown: Vec<usize> = (0..head.len()).filter(used).collect();
+    let all: Vec<Vec<String>> = std::iter::once(&head)
+        .chain(&rows)
+        .map(|row| {
+            shown
+                .iter()
+                .map(|&i| cut(row.get(i).map_or("", String::as_str)))
+                .collect()
+        })
+        .collect();
+    let width = |column: usize| {
+        let cells = all.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let last = shown.len().saturating_sub(1);
+    for row in &all {
+        let mut line = String::new();
+        for (i, cell) in row.iter().enumerate() {
+            let width = width(i);
+            line.push_str(&match i {
+                0 => format!("{cell:<width$}"),
+                i if i == last => format!("  {cell}"),
+                _ => format!("  {cell:>width$}"),
+            });
+        }
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn cut(cell: &str) -> String {
+    let clean = cell.chars().map(|c| if c.is_control() { ' ' } else { c });
+    match cell.chars().count() > MAX_CELL {
+        true => clean.take(MAX_CELL - 1).chain(['~']).collect(),
+        false => clean.collect(),
+    }
+}
