@@ -216,6 +216,12 @@ fn traced(
     Ok((seconds, session.finish()?)) // gpustall
 }
 
+/// Share of the time that the trainer waited for data.
+fn data_wait(report: &gpustall::Report) -> f64 {
+    let of_data = |(cause, _): &(&String, &f64)| cause.starts_with("data");
+    report.breakdown.iter().filter(of_data).map(|(_, share)| share).sum()
+}
+
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     anyhow::ensure!(
@@ -261,9 +267,7 @@ fn main() -> anyhow::Result<()> {
     );
     let direct = ways[0].1.0;
     for (name, (seconds, summary)) in &ways {
-        let wait = summary
-            .report()
-            .map_or(0.0, gpustall::Report::data_wait_share);
+        let wait = summary.report().map_or(0.0, data_wait);
         println!(
             "{name:<18} {seconds:>8.2} {:>9.1}x {:>8.0} %",
             seconds / direct,

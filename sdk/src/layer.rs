@@ -158,10 +158,10 @@ where
         }
         let end = MonotonicClock::read();
         let Some(span) = context.span(id) else { return };
-        let args = match span.extensions().get::<Fields>() {
-            Some(Fields(fields)) => Some(fields.as_slice().into()),
-            None => None,
-        };
+        let args = span
+            .extensions()
+            .get::<Fields>()
+            .map(|Fields(fields)| fields.as_slice().into());
         push(
             generation,
             Record::Span {

@@ -8,6 +8,10 @@ mod attribute {
 mod error;
 pub mod instrument;
 mod layer;
+#[cfg_attr(
+    not(feature = "burn"),
+    allow(dead_code, reason = "the events of the data pipeline come from Burn")
+)]
 mod recorder;
 mod session;
 mod span;

@@ -8,8 +8,8 @@ use crate::recorder::ring::Exchange;
 use crate::recorder::writer::WriterThread;
 use gpustall_diagnose::Report;
 use gpustall_trace::{
-    EventRef, Meta, MonoTime, MonotonicClock, PartialWriter, Pid, State, WriteError, partial_path,
-    read, write_finished,
+    EventRef, Loss, Meta, MonoTime, MonotonicClock, PartialWriter, Pid, State, WriteError,
+    partial_path, read, write_finished,
 };
 use parking_lot::Mutex;
 use std::fmt;
@@ -279,12 +279,21 @@ impl Active {
                 .notes
                 .push(format!("the recording is incomplete: {error}"));
         }
+        let unwritten = outcome.partial.events_lost();
+        if unwritten > 0 {
+            let source = trace.strings.intern("file that could not be written");
+            trace.losses.push(Loss {
+                source,
+                at: trace.meta.end,
+                total: unwritten,
+            });
+        }
         let report = gpustall_diagnose::diagnose(&trace);
         gpustall_diagnose::annotate(&mut trace, &report);
         match write_finished(&self.output, &trace) {
             Ok(_) => {
                 // Everything in it is in the finished file now.
-                let _ = std::fs::remove_file(&partial);
+                let _ = outcome.partial.remove();
                 Ok(Summary {
                     report: Some(report),
                     trace: Some(self.output),

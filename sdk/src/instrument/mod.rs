@@ -38,6 +38,10 @@ mod dataset;
 #[cfg(feature = "burn")]
 mod loader;
 mod phase;
+#[cfg_attr(
+    not(feature = "burn"),
+    allow(dead_code, reason = "batches come from Burn")
+)]
 pub(crate) mod queue;
 #[cfg(feature = "burn")]
 mod stage;

@@ -20,28 +20,16 @@ struct Names {
 
 impl Queue {
     /// One batch more; the depth then.
-    #[cfg_attr(
-        not(feature = "burn"),
-        expect(dead_code, reason = "batches come from Burn")
-    )]
     pub(crate) fn put(&self) -> i64 {
         self.depth.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// One batch less; the depth then.
-    #[cfg_attr(
-        not(feature = "burn"),
-        expect(dead_code, reason = "batches come from Burn")
-    )]
     pub(crate) fn take(&self) -> i64 {
         self.depth.fetch_sub(1, Ordering::Relaxed) - 1
     }
 
     /// Names the queue after the loader that takes from it; returns the title of its batches.
-    #[cfg_attr(
-        not(feature = "burn"),
-        expect(dead_code, reason = "batches come from Burn")
-    )]
     pub(crate) fn name_after(&self, loader: &str) -> &'static str {
         self.names
             .get_or_init(|| Names {

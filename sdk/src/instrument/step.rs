@@ -7,8 +7,13 @@ use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The loops that were named so far, with the number of their next step.
-static LOOPS: Mutex<Option<HashMap<String, (Arc<Steps>, u64)>>> = Mutex::new(None);
+/// The loops that were named so far.
+static LOOPS: Mutex<Option<HashMap<String, Loop>>> = Mutex::new(None);
+
+struct Loop {
+    steps: Arc<Steps>,
+    next: u64,
+}
 
 /// Marks one iteration of the training loop `name`, until the guard is dropped.
 ///
@@ -27,18 +32,15 @@ static LOOPS: Mutex<Option<HashMap<String, (Arc<Steps>, u64)>>> = Mutex::new(Non
 pub fn step(name: &str) -> StepGuard {
     let (steps, step) = {
         let mut loops = LOOPS.lock();
-        let loops = loops.get_or_insert_with(HashMap::new);
-        if !loops.contains_key(name) {
-            let steps = Arc::new(Steps::new(name, LoaderKind::Train));
-            loops.insert(name.to_owned(), (steps, 0));
-        }
-        match loops.get_mut(name) {
-            Some((steps, next)) => {
-                *next += 1;
-                (steps.clone(), *next - 1)
-            }
-            None => unreachable!("inserted above"),
-        }
+        let known = loops
+            .get_or_insert_with(HashMap::new)
+            .entry(name.to_owned())
+            .or_insert_with(|| Loop {
+                steps: Arc::new(Steps::new(name, LoaderKind::Train)),
+                next: 0,
+            });
+        known.next += 1;
+        (known.steps.clone(), known.next - 1)
     };
     let position = Position { epoch: 0, step };
     steps.reach(position, MonotonicClock::read());

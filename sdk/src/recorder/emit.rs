@@ -77,6 +77,10 @@ impl Emitter {
         self.partial.flush()
     }
 
+    pub(crate) fn into_partial(self) -> PartialWriter {
+        self.partial
+    }
+
     /// A thread recorded its first event.
     pub(crate) fn thread(&mut self, lane: &Lane) {
         let kernel_name;

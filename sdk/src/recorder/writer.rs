@@ -5,7 +5,7 @@ use super::emit::Emitter;
 use super::open::{OpenSlice, OpenSlices};
 use super::ring::{DEFAULT_RING_RECORDS, Exchange, Lane};
 use crate::recorder::Category;
-use gpustall_trace::{Clock, MonoTime, MonotonicClock, Nanos, WriteError};
+use gpustall_trace::{Clock, MonoTime, MonotonicClock, Nanos, PartialWriter, WriteError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -31,6 +31,8 @@ pub(crate) struct WriterOutcome {
     pub(crate) end: MonoTime,
     /// Why the file could not be written to its end.
     pub(crate) error: Option<WriteError>,
+    /// The partial file, which it holds locked.
+    pub(crate) partial: PartialWriter,
 }
 
 impl WriterThread {
@@ -95,6 +97,7 @@ impl Writer {
                 return WriterOutcome {
                     end: now,
                     error: self.error,
+                    partial: self.emitter.into_partial(),
                 };
             }
             std::thread::park_timeout(DRAIN_INTERVAL);
