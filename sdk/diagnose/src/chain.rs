@@ -2,7 +2,7 @@
 
 use crate::charge::{Source, Stall};
 use crate::stages::{Busy, Stage, StageKind};
-use crate::timeline::{Timeline, Wait};
+use crate::timeline::{Role, Timeline, Wait};
 use gpustall_trace::{Interval, TraceTime, TrackId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -39,6 +39,8 @@ pub enum PieceKind {
     HandOff,
     /// The waiting thread was in `next()`, in no recorded stage.
     Next,
+    /// The `iter()` of a loader.
+    EpochStart,
     /// The `next()` that returned `None`.
     EpochEnd,
     /// Which worker made the batch is not known.
@@ -57,6 +59,7 @@ impl fmt::Display for PieceKind {
             PieceKind::Idle => "idle or unknown",
             PieceKind::HandOff => "hand-off",
             PieceKind::Next => "elsewhere in next()",
+            PieceKind::EpochStart => "start of the epoch",
             PieceKind::EpochEnd => "end of the epoch",
             PieceKind::UnknownWorker => "unknown worker",
             PieceKind::Phase => "marked phase",
@@ -112,7 +115,7 @@ pub(crate) fn maker(timeline: &Timeline<'_>, wait: &Wait) -> Maker {
     if stages.during(wait.track, wait.span).next().is_some() {
         return Maker::InProcess;
     }
-    if wait.unfinished && !wait.ending {
+    if wait.unfinished && wait.role == Role::Batch {
         return open_batch(timeline, wait).unwrap_or(Maker::Unknown);
     }
     Maker::Unknown
@@ -140,11 +143,22 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     let Some(wait) = wait else {
         return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
     };
-    let mut pieces = Vec::new();
-    match maker(timeline, wait) {
-        _ if wait.ending => {
+    match wait.role {
+        Role::EpochStart => {
+            return whole(
+                stall,
+                PieceKind::EpochStart,
+                Some(wait.track),
+                Edge::Observed,
+            );
+        }
+        Role::EpochEnd => {
             return whole(stall, PieceKind::EpochEnd, Some(wait.track), Edge::Observed);
         }
+        Role::Batch => {}
+    }
+    let mut pieces = Vec::new();
+    match maker(timeline, wait) {
         Maker::Unknown => return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred),
         Maker::InProcess => {
             let batch = wait.batch;

@@ -1,13 +1,13 @@
 //! Charging the window of each trainer: every nanosecond is compute or one stall's.
 //!
-//! The rule, first match: inside `next()` of a loader, the wait; inside a phase named as
+//! The rule, first match: inside `iter()` or `next()` of a loader, the wait; inside a phase named as
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
 use crate::cause::{Cause, DATA_COMPUTE_MIN_CPU_SHARE};
 use crate::chain::{Maker, maker};
 use crate::partition::{Claim, partition};
 use crate::stages::Stage;
-use crate::timeline::{Timeline, Wait};
+use crate::timeline::{Role, Timeline, Wait};
 use crate::window::{Trainer, Window};
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::cmp::Reverse;
@@ -142,6 +142,9 @@ fn cause(timeline: &Timeline<'_>, source: Source) -> Cause {
 
 /// In process, the first wait of an epoch starts no workers: it is a wait like any other.
 fn wait_cause(timeline: &Timeline<'_>, wait: &Wait) -> Cause {
+    if wait.role == Role::EpochStart {
+        return Cause::DataStartup;
+    }
     let in_process = maker(timeline, wait) == Maker::InProcess;
     if in_process
         && proven_cpu(timeline, wait).share_of(wait.span.len()) >= DATA_COMPUTE_MIN_CPU_SHARE

@@ -2,7 +2,7 @@
 
 use crate::chain::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
-use crate::timeline::Timeline;
+use crate::timeline::{Role, Timeline};
 
 /// The evidence in a recording of the SDK alone.
 pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence {
@@ -11,7 +11,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
     let mut waits = timeline
         .waits
         .iter()
-        .filter(|wait| !wait.ending && !wait.unfinished);
+        .filter(|wait| wait.role == Role::Batch && !wait.unfinished);
     let untagged = waits.any(|wait| maker(timeline, wait) == Maker::Unknown);
     let queue = loaders.iter().any(|loader| loader.queue.is_some());
     let have = [

@@ -10,7 +10,7 @@ use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::Steps;
 use crate::tally::{Tally, on_cpu};
-use crate::timeline::{LoaderKey, Timeline};
+use crate::timeline::{LoaderKey, Role, Timeline};
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;
@@ -78,7 +78,7 @@ impl Run<'_> {
             timeline: self.timeline,
             tally: &tally,
             trainers: self.names_of_trainers(stalls),
-            place: self.place(loader, stalls),
+            place: self.place(cause, loader, stalls),
             in_process,
             stalls: lengths,
             lost,
@@ -105,6 +105,7 @@ impl Run<'_> {
             cause,
             severity,
             loader: loader.map(|loader| self.timeline.loader_name(loader).to_owned()),
+            kind: loader.map(|loader| loader.kind.as_str().to_owned()),
             lost_ns: lost.get(),
             share: round_share(share),
             stalls: lengths,
@@ -121,8 +122,8 @@ impl Run<'_> {
     fn in_process(&self, stall: &Stall) -> bool {
         match stall.source {
             Source::Wait(i) => self.timeline.waits.get(i).is_some_and(|wait| {
-                // The end of an epoch says nothing about who made its batches.
-                wait.ending || maker(self.timeline, wait) == Maker::InProcess
+                // The ends of an epoch say nothing about who made its batches.
+                wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
             Source::Phase(_) => false,
         }
@@ -136,9 +137,14 @@ impl Run<'_> {
             .collect()
     }
 
-    fn place(&self, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {
+    fn place(&self, cause: Cause, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {
         if let Some(loader) = loader {
-            return format!("next() of `{}`", self.timeline.loader_name(loader));
+            let calls = if cause == Cause::DataStartup {
+                "iter() and the first next()"
+            } else {
+                "next()"
+            };
+            return format!("{calls} of `{}`", self.timeline.loader_name(loader));
         }
         let mut names = BTreeSet::new();
         for stall in stalls {

@@ -4,7 +4,7 @@ use crate::names::{flag, text};
 use crate::report::{Fault, Phase, Unfinished};
 use crate::stages::StageKind;
 use crate::stats::mean;
-use crate::timeline::Timeline;
+use crate::timeline::{Role, Timeline};
 use crate::window::Trainer;
 use gpustall_trace::{Instant, Interval, Nanos, Slice, TrackId, TrackKind};
 use std::collections::{BTreeMap, HashSet};
@@ -127,8 +127,7 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
         let length = timeline.end.since(slice.span.start);
         // Where no step was complete nobody is known to train; who waits does.
         let trains = threads.is_empty() || threads.contains(&slice.track);
-        let waits = Some(slice.cat) == timeline.names.cat.data_wait
-            || Some(slice.cat) == timeline.names.cat.epoch_end;
+        let waits = timeline.role(slice.cat).is_some();
         Unfinished {
             thread: timeline.thread_name(slice.track),
             what: what(timeline, slice, waits),
@@ -142,10 +141,12 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
 
 fn what(timeline: &Timeline<'_>, slice: &Slice, waits: bool) -> String {
     let cat = Some(slice.cat);
+    let starts = timeline.role(slice.cat) == Some(Role::EpochStart);
+    let call = if starts { "iter()" } else { "next()" };
     let loader = text(&slice.args, timeline.names.key.loader);
     match loader.map(|name| timeline.trace.text(name)) {
-        Some(loader) if waits => format!("next() of `{loader}`"),
-        _ if waits => "next()".to_owned(),
+        Some(loader) if waits => format!("{call} of `{loader}`"),
+        _ if waits => call.to_owned(),
         _ if cat == timeline.names.cat.data_get => "get".to_owned(),
         _ if cat == timeline.names.cat.data_collate => "collate".to_owned(),
         _ => format!("`{}`", timeline.trace.text(slice.name)),

@@ -4,8 +4,8 @@ use crate::chain::{Maker, maker};
 use crate::report::{Loader, Queue};
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
-use crate::timeline::{Kind, LoaderKey, Timeline, Wait};
-use gpustall_trace::vocab::{QUEUE_DEPTH, kind};
+use crate::timeline::{LoaderKey, Role, Timeline, Wait};
+use gpustall_trace::vocab::QUEUE_DEPTH;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct LoaderFacts {
 /// The loaders that were waited for in `judged`.
 pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFacts> {
     let mut waits_of: BTreeMap<LoaderKey, Vec<&Wait>> = BTreeMap::new();
-    let in_window = |wait: &&Wait| !wait.ending && judged.contains(wait.span.start);
+    let in_window = |wait: &&Wait| wait.role == Role::Batch && judged.contains(wait.span.start);
     for wait in timeline.waits.iter().filter(in_window) {
         waits_of.entry(wait.loader).or_default().push(wait);
     }
@@ -71,10 +71,7 @@ fn loader(
         key,
         row: Loader {
             name: timeline.loader_name(key).to_owned(),
-            kind: match key.kind {
-                Kind::Train => kind::TRAIN.to_owned(),
-                Kind::Valid => kind::VALID.to_owned(),
-            },
+            kind: key.kind.as_str().to_owned(),
             batches: finished.len() as u64,
             wait: Distribution::of(finished.iter().map(|wait| wait.span.len())),
             wait_share: round_share(waited.share_of(steps).min(1.0)),

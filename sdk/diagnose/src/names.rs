@@ -7,6 +7,7 @@ use gpustall_trace::{Arg, Symbol, Trace, Value};
 pub(crate) struct Categories {
     pub(crate) step: Option<Symbol>,
     pub(crate) data_wait: Option<Symbol>,
+    pub(crate) epoch_start: Option<Symbol>,
     pub(crate) epoch_end: Option<Symbol>,
     pub(crate) data_get: Option<Symbol>,
     pub(crate) data_collate: Option<Symbol>,
@@ -46,6 +47,7 @@ impl Names {
             cat: Categories {
                 step: find(cat::STEP),
                 data_wait: find(cat::DATA_WAIT),
+                epoch_start: find(cat::EPOCH_START),
                 epoch_end: find(cat::EPOCH_END),
                 data_get: find(cat::DATA_GET),
                 data_collate: find(cat::DATA_COLLATE),

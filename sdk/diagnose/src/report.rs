@@ -124,6 +124,8 @@ pub struct Finding {
     pub severity: Severity,
     /// The loader, for data causes.
     pub loader: Option<String>,
+    /// What the loader is for, `train` or `valid`.
+    pub kind: Option<String>,
     /// Device time lost.
     pub lost_ns: u64,
     /// The same as a share of the device time.

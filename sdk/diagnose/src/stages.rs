@@ -17,8 +17,6 @@ pub(crate) enum StageKind {
 /// One stage of one batch.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stage {
-    /// Position in `Trace::slices`.
-    pub(crate) slice: usize,
     pub(crate) track: TrackId,
     pub(crate) kind: StageKind,
     pub(crate) batch: Option<u64>,
@@ -48,7 +46,7 @@ pub(crate) struct Stages {
 
 impl Stages {
     /// Takes in one slice of a stage's category, its span cut to the recording.
-    pub(crate) fn take(&mut self, names: &Names, index: usize, slice: &Slice, span: Interval) {
+    pub(crate) fn take(&mut self, names: &Names, slice: &Slice, span: Interval) {
         let args = &slice.args;
         let get = Some(slice.cat) == names.cat.data_get;
         let batch = integer(args, names.key.batch);
@@ -59,7 +57,6 @@ impl Stages {
                 .push(self.list.len());
         }
         self.list.push(Stage {
-            slice: index,
             track: slice.track,
             kind: if get {
                 StageKind::Get

@@ -14,6 +14,16 @@ pub(crate) enum Kind {
     Valid,
 }
 
+impl Kind {
+    /// As it stands in traces and reports.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Kind::Train => kind::TRAIN,
+            Kind::Valid => kind::VALID,
+        }
+    }
+}
+
 /// A loader, by its name and what its batches are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LoaderKey {
@@ -34,11 +44,21 @@ pub(crate) struct Step {
     pub(crate) cut: bool,
 }
 
-/// A thread inside `next()` of a loader.
+/// Which call of a loader a thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// `iter()`.
+    EpochStart,
+    /// A `next()` that gives a batch, or an error.
+    Batch,
+    /// The `next()` that returned `None`.
+    EpochEnd,
+}
+
+/// A thread inside a call of a loader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wait {
-    /// Position in `Trace::slices`.
-    pub(crate) slice: usize,
+    pub(crate) role: Role,
     pub(crate) track: TrackId,
     pub(crate) loader: LoaderKey,
     pub(crate) epoch: Option<u64>,
@@ -50,8 +70,6 @@ pub(crate) struct Wait {
     /// CPU time of the waiting thread inside it.
     pub(crate) cpu: Option<Nanos>,
     pub(crate) unfinished: bool,
-    /// Whether this is the `next()` that returned `None`.
-    pub(crate) ending: bool,
     /// Whether it is the first of its epoch.
     pub(crate) first: bool,
 }
@@ -59,7 +77,6 @@ pub(crate) struct Wait {
 /// A part of the step that the user marked.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Phase {
-    pub(crate) slice: usize,
     pub(crate) track: TrackId,
     pub(crate) name: Symbol,
     pub(crate) span: Interval,
@@ -72,7 +89,7 @@ pub(crate) struct Timeline<'a> {
     pub(crate) end: TraceTime,
     /// By start.
     pub(crate) steps: Vec<Step>,
-    /// By start; the ending ones too.
+    /// By start; those that start and end an epoch too.
     pub(crate) waits: Vec<Wait>,
     pub(crate) phases: Vec<Phase>,
     pub(crate) pauses: Vec<Interval>,
@@ -99,8 +116,8 @@ impl<'a> Timeline<'a> {
             serves: HashMap::new(),
             threads: HashMap::new(),
         };
-        for (index, slice) in trace.slices.iter().enumerate() {
-            timeline.take(index, slice);
+        for slice in &trace.slices {
+            timeline.take(slice);
         }
         timeline.steps.sort_by_key(|s| (s.span.start, s.span.end));
         timeline.waits.sort_by_key(|w| (w.span.start, w.span.end));
@@ -112,14 +129,14 @@ impl<'a> Timeline<'a> {
         timeline
     }
 
-    fn take(&mut self, index: usize, slice: &Slice) {
+    fn take(&mut self, slice: &Slice) {
         let cat = Some(slice.cat);
         let span = self.clip(slice.span);
-        if cat == self.names.cat.data_wait || cat == self.names.cat.epoch_end {
-            let wait = self.wait(index, slice, span);
+        if let Some(role) = self.role(slice.cat) {
+            let wait = self.wait(role, slice, span);
             self.waits.push(wait);
         } else if cat == self.names.cat.data_get || cat == self.names.cat.data_collate {
-            self.stages.take(&self.names, index, slice, span);
+            self.stages.take(&self.names, slice, span);
         } else if cat == self.names.cat.step {
             self.steps.push(Step {
                 loader: self.loader(slice),
@@ -130,7 +147,6 @@ impl<'a> Timeline<'a> {
             });
         } else if cat == self.names.cat.phase {
             self.phases.push(Phase {
-                slice: index,
                 track: slice.track,
                 name: slice.name,
                 span,
@@ -140,11 +156,25 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn wait(&self, index: usize, slice: &Slice, span: Interval) -> Wait {
+    /// The call that a slice of this category is; `None` if it is none.
+    pub(crate) fn role(&self, cat: Symbol) -> Option<Role> {
+        let cat = Some(cat);
+        if cat == self.names.cat.data_wait {
+            Some(Role::Batch)
+        } else if cat == self.names.cat.epoch_end {
+            Some(Role::EpochEnd)
+        } else if cat == self.names.cat.epoch_start {
+            Some(Role::EpochStart)
+        } else {
+            None
+        }
+    }
+
+    fn wait(&self, role: Role, slice: &Slice, span: Interval) -> Wait {
         let key = &self.names.key;
         let args = &slice.args;
         Wait {
-            slice: index,
+            role,
             track: slice.track,
             loader: self.loader(slice),
             epoch: integer(args, key.epoch),
@@ -154,7 +184,6 @@ impl<'a> Timeline<'a> {
             span,
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),
-            ending: Some(slice.cat) == self.names.cat.epoch_end,
             first: false,
         }
     }
@@ -175,7 +204,8 @@ impl<'a> Timeline<'a> {
     /// A wait says its step; where it does not, the first one seen of an epoch is its first.
     fn mark_first_waits(&mut self) {
         let mut seen = HashSet::new();
-        for wait in self.waits.iter_mut().filter(|wait| !wait.ending) {
+        let batches = |wait: &&mut Wait| wait.role == Role::Batch;
+        for wait in self.waits.iter_mut().filter(batches) {
             let new = seen.insert((wait.loader, wait.track, wait.epoch));
             wait.first = wait.step.map_or(new, |step| step == 0);
         }
