@@ -1,1 +1,28 @@
-fn main(){}
+//! The `gpustall` command: read a trace and say why the device was starved.
+
+mod args;
+mod finish;
+mod output;
+mod report;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    match run(args) {
+        Ok(code) => code,
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::complain("error", &format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(args: args::Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        args::Command::Report(args) => report::run(&args),
+        args::Command::Finish(args) => finish::run(&args),
+    }
+}

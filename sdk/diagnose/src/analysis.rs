@@ -163,11 +163,6 @@ fn add_notes(report: &mut Report, trace: &Trace) {
             "Recording was paused for {paused}, which is not counted."
         ));
     }
-    if trace.meta.state == State::Partial {
-        report.notes.push(
-            "The recording was not finished: the report covers what had been written.".to_owned(),
-        );
-    }
     let small: f64 = report
         .breakdown
         .iter()

@@ -12,23 +12,33 @@ use std::fmt::{self, Write};
 /// Rows of a table, and findings, that are printed; the rest is counted.
 const MAX_ROWS: usize = 8;
 
+/// The text has no line break at its end.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        paragraph(f, "", "", &self.verdict)?;
-        self.fmt_window(f)?;
-        self.fmt_breakdown(f)?;
-        let shown = self.findings.iter().take(MAX_ROWS).enumerate();
-        shown
-            .into_iter()
-            .try_for_each(|(i, finding)| fmt_finding(f, i + 1, finding))?;
-        self.fmt_tables(f)?;
-        self.fmt_trouble(f)?;
-        self.fmt_missing(f)
+        let mut text = String::new();
+        self.write_to(&mut text)?;
+        f.write_str(text.trim_end())
     }
 }
 
 impl Report {
-    fn fmt_window(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_to(&self, f: &mut String) -> fmt::Result {
+        paragraph(f, "", "", &self.verdict)?;
+        if !self.finished {
+            let partial = "the recording was not finished; this covers what had been written";
+            paragraph(f, "partial: ", "  ", partial)?;
+        }
+        self.fmt_window(f)?;
+        self.fmt_breakdown(f)?;
+        for (i, finding) in self.findings.iter().take(MAX_ROWS).enumerate() {
+            fmt_finding(f, i + 1, finding)?;
+        }
+        self.fmt_tables(f)?;
+        self.fmt_trouble(f)?;
+        self.fmt_missing(f)
+    }
+
+    fn fmt_window(&self, f: &mut String) -> fmt::Result {
         if self.window_ns == 0 {
             return Ok(());
         }
@@ -59,7 +69,7 @@ impl Report {
         fmt_steps(f, "first ", &first.length, &warm)
     }
 
-    fn fmt_breakdown(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_breakdown(&self, f: &mut String) -> fmt::Result {
         if self.breakdown.is_empty() {
             return Ok(());
         }
@@ -79,7 +89,7 @@ impl Report {
         Ok(())
     }
 
-    fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_tables(&self, f: &mut String) -> fmt::Result {
         if !self.loaders.is_empty() {
             writeln!(f)?;
             let head = [
@@ -114,7 +124,7 @@ impl Report {
         Ok(())
     }
 
-    fn fmt_trouble(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_trouble(&self, f: &mut String) -> fmt::Result {
         let mut lines = Vec::new();
         for fault in self.faults.iter().take(MAX_ROWS) {
             let stage = fault
@@ -144,7 +154,7 @@ impl Report {
             .try_for_each(|line| paragraph(f, "note    ", "        ", line))
     }
 
-    fn fmt_missing(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn fmt_missing(&self, f: &mut String) -> fmt::Result {
         if self.evidence.missing.is_empty() {
             return Ok(());
         }
@@ -160,7 +170,7 @@ impl Report {
     }
 }
 
-fn fmt_steps(f: &mut fmt::Formatter<'_>, what: &str, d: &Distribution, rest: &str) -> fmt::Result {
+fn fmt_steps(f: &mut String, what: &str, d: &Distribution, rest: &str) -> fmt::Result {
     if d.count == 0 {
         return Ok(());
     }
@@ -173,7 +183,7 @@ fn fmt_steps(f: &mut fmt::Formatter<'_>, what: &str, d: &Distribution, rest: &st
     )
 }
 
-fn fmt_finding(f: &mut fmt::Formatter<'_>, number: usize, finding: &Finding) -> fmt::Result {
+fn fmt_finding(f: &mut String, number: usize, finding: &Finding) -> fmt::Result {
     let lost = Nanos::new(finding.lost_ns);
     let of = finding
         .loader
@@ -207,7 +217,7 @@ fn fmt_finding(f: &mut fmt::Formatter<'_>, number: usize, finding: &Finding) -> 
     Ok(())
 }
 
-fn fmt_link(f: &mut fmt::Formatter<'_>, link: &Link) -> fmt::Result {
+fn fmt_link(f: &mut String, link: &Link) -> fmt::Result {
     let depth = usize::try_from(link.depth).unwrap_or(0).min(8);
     let arrow = if depth == 0 { "" } else { "<- " };
     let indent = "   ".repeat(depth + 1);
@@ -282,7 +292,7 @@ fn worker_row(worker: &Worker) -> Vec<String> {
     ]
 }
 
-fn more(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
+fn more(f: &mut String, count: usize) -> fmt::Result {
     match count.saturating_sub(MAX_ROWS) {
         0 => Ok(()),
         n => writeln!(f, "  and {n} more"),

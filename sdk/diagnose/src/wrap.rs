@@ -1,6 +1,6 @@
 //! Text in columns.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// Columns of the screen.
 pub(crate) const WIDTH: usize = 80;
@@ -11,12 +11,7 @@ const MAX_CELL: usize = 28;
 /// Writes `text` behind `first`, broken at blanks so that lines fit the screen where words do;
 /// every line but the first begins with `indent`. Line breaks and control characters in it are
 /// blanks.
-pub(crate) fn paragraph(
-    f: &mut fmt::Formatter<'_>,
-    first: &str,
-    indent: &str,
-    text: &str,
-) -> fmt::Result {
+pub(crate) fn paragraph(f: &mut String, first: &str, indent: &str, text: &str) -> fmt::Result {
     let mut line = first.to_owned();
     let mut used = line.chars().count();
     let mut empty = true;
@@ -46,11 +41,7 @@ pub(crate) fn paragraph(
 
 /// Writes a table: the first column to the left, the others to the right, the last as it is.
 /// A column that is empty in every row is left out.
-pub(crate) fn columns(
-    f: &mut fmt::Formatter<'_>,
-    head: Vec<String>,
-    rows: Vec<Vec<String>>,
-) -> fmt::Result {
+pub(crate) fn columns(f: &mut String, head: Vec<String>, rows: Vec<Vec<String>>) -> fmt::Result {
     let used = |column: &usize| {
         rows.iter()
             .any(|row| row.get(*column).is_some_and(|c| !c.is_empty()))

@@ -1,0 +1,88 @@
+//! The command line.
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Say why a GPU, or the training thread that stands for it, was starved.
+#[derive(Debug, Parser)]
+#[command(name = "gpustall", version, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+EXIT CODES:
+  0  done, whether or not there are findings
+  1  a trace could not be read or written; the others were still reported
+  2  the command line is wrong";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Report(ReportArgs),
+    Finish(FinishArgs),
+}
+
+const REPORT_EXAMPLES: &str = "\
+EXAMPLES:
+  What finish() printed, again:
+    gpustall report mlp.trace.json.gz
+
+  A job that was killed, or still runs:
+    gpustall report mlp.trace.json.partial
+
+  The share of each cause, for a script:
+    gpustall report --json mlp.trace.json.gz | jq .breakdown
+
+EXIT CODES:
+  0  reported, whether or not there are findings
+  1  a trace could not be read; the others were still reported
+  2  the command line is wrong";
+
+/// Print the report on traces.
+///
+/// A finished trace carries the report that finish() printed, and that one is shown; a partial
+/// one is diagnosed now, as far as it got.
+#[derive(Debug, clap::Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub(crate) struct ReportArgs {
+    /// Trace files, finished (.json, .json.gz) or partial (.json.partial)
+    #[arg(required = true, value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Print JSON: the report of one trace, or a list of {trace, report} for several
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Diagnose again, even if the trace carries a report
+    #[arg(long)]
+    pub(crate) fresh: bool,
+}
+
+const FINISH_EXAMPLES: &str = "\
+EXAMPLES:
+  gpustall finish mlp.trace.json.partial
+    writes mlp.trace.json.gz, which Perfetto opens with its starvation chains
+
+  gpustall finish mlp.trace.json.partial -o /tmp/mlp.trace.json
+
+EXIT CODES:
+  0  written
+  1  the partial trace could not be read, or the finished one not written
+  2  the command line is wrong";
+
+/// Turn a partial trace, of a job that was killed, into a finished one with its report.
+///
+/// The partial trace stays where it is.
+#[derive(Debug, clap::Args)]
+#[command(after_help = FINISH_EXAMPLES)]
+pub(crate) struct FinishArgs {
+    /// The partial trace
+    #[arg(value_name = "FILE.json.partial")]
+    pub(crate) partial: PathBuf,
+
+    /// Where the finished trace goes, compressed if the name ends in .gz. By default beside the
+    /// partial one, as .json.gz, if there is no such file yet
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+}

@@ -1,0 +1,24 @@
+//! What is printed.
+
+use std::io::{self, ErrorKind, Write};
+
+/// Prints `text` and a line break to standard output.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Tells the user something on standard error. If nobody listens there, so be it.
+pub(crate) fn complain(what: &str, text: &str) {
+    let _ = writeln!(io::stderr(), "{what}: {text}");
+}
+
+/// Whether the reader of our output went away, as `head` does: not an error.
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|cause| cause.kind() == ErrorKind::BrokenPipe)
+}
