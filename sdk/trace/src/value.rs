@@ -11,7 +11,7 @@ pub enum ValueRef<'a> {
     U64(u64),
     /// An integer; readers return non-negative ones as [`ValueRef::U64`].
     I64(i64),
-    /// A number. Those that JSON cannot carry (NaN, infinities) are written as text.
+    /// A number; NaN and infinities too.
     F64(f64),
     /// Text.
     Str(&'a str),

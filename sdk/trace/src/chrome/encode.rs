@@ -64,14 +64,8 @@ pub(super) fn event(out: &mut Vec<u8>, event: &EventRef<'_>, owner: Pid) {
             from,
             to,
         } => {
-            flow(
-                out,
-                id,
-                name,
-                cat,
-                ((from.0, from.1), from.2),
-                ((to.0, to.1), to.2),
-            );
+            let end = |(pid, tid, at)| FlowEnd::plain((pid, tid), at);
+            flow(out, id, name, cat, end(from), end(to));
         }
         EventRef::Async {
             pid,
@@ -218,21 +212,59 @@ pub(super) fn counter(out: &mut Vec<u8>, pid: Pid, name: &str, at: TraceTime, va
     }
 }
 
+/// One end of a flow as viewers take it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FlowEnd<'a> {
+    pub(super) place: Place,
+    /// When viewers look for the slice.
+    pub(super) ts: TraceTime,
+    /// The end's own time.
+    pub(super) at: TraceTime,
+    /// The category of an instant that viewers take in place of the slice.
+    pub(super) marker: Option<&'a str>,
+}
+
+impl FlowEnd<'_> {
+    fn plain(place: Place, at: TraceTime) -> Self {
+        Self {
+            place,
+            ts: at,
+            at,
+            marker: None,
+        }
+    }
+}
+
 pub(super) fn flow(
     out: &mut Vec<u8>,
     id: u64,
     name: &str,
     cat: &str,
-    from: (Place, TraceTime),
-    to: (Place, TraceTime),
+    from: FlowEnd<'_>,
+    to: FlowEnd<'_>,
 ) {
-    for (ph, (place, at)) in [(b's', from), (b'f', to)] {
-        let mut line = Line::at(out, ph, place);
-        line.time("ts", at.as_nanos());
+    for (ph, end) in [(b's', from), (b'f', to)] {
+        if let Some(cat) = end.marker {
+            let mut line = Line::at(out, b'i', end.place);
+            line.time("ts", end.ts.as_nanos());
+            line.text("s", "t");
+            line.named(name, cat);
+            line.raw(",\"marker\":true");
+            line.args([("flow_marker", ValueRef::Bool(true))].into_iter());
+            line.end();
+        }
+        let mut line = Line::at(out, ph, end.place);
+        line.time("ts", end.ts.as_nanos());
         line.named(name, cat);
-        line.id(id);
+        line.key("id");
+        // Viewers take signed integers.
+        json::integer(line.out, id as i64);
         if ph == b'f' {
             line.text("bp", "e");
+        }
+        if end.at != end.ts {
+            line.key("at_ns");
+            json::integer(line.out, end.at.as_nanos());
         }
         line.end();
     }
@@ -250,13 +282,13 @@ pub(super) fn async_slice<'a>(
     let mut line = Line::start(out, b'b', pid);
     line.time("ts", span.start.as_nanos());
     line.named(name, cat);
-    line.id(id);
+    line.local_id(id);
     line.args(args);
     line.end();
     let mut line = Line::start(out, b'e', pid);
     line.time("ts", span.end.as_nanos());
     line.named(name, cat);
-    line.id(id);
+    line.local_id(id);
     line.end();
 }
 
@@ -267,7 +299,9 @@ pub(super) fn loss(out: &mut Vec<u8>, owner: Pid, source: &str, at: TraceTime, t
     line.raw(",\"name\":");
     json::string(line.out, &format!("{} {source}", vocab::LOST_EVENTS));
     line.text("cat", LOSS_CAT);
-    line.args([("value", ValueRef::U64(total))].into_iter());
+    line.key("total");
+    json::integer(line.out, total);
+    line.args([("value", ValueRef::F64(total as f64))].into_iter());
     line.end();
 }
 
@@ -324,9 +358,9 @@ impl<'o> Line<'o> {
         json::micros(self.out, ns);
     }
 
-    fn id(&mut self, id: u64) {
-        self.key("id");
-        json::integer(self.out, id);
+    /// An id that is unique in the process and category of the event only.
+    fn local_id(&mut self, id: u64) {
+        self.raw(&format!(",\"id2\":{{\"local\":\"{id:#x}\"}}"));
     }
 
     fn args<'a>(&mut self, args: impl Iterator<Item = (&'a str, ValueRef<'a>)>) {

@@ -17,7 +17,7 @@ pub struct WriteStats {
     pub bytes: u64,
     /// Slices in the Chrome view.
     pub slices: u64,
-    /// Instants in the Chrome view.
+    /// Instants of the trace in the Chrome view.
     pub instants: u64,
     /// Counter samples in the Chrome view, lost events included.
     pub counters: u64,
@@ -26,6 +26,9 @@ pub struct WriteStats {
     /// Flows that viewers would refuse and that only the lossless block has: an end outside
     /// every slice, backwards in time, or an id that was used before.
     pub flows_left_out: u64,
+    /// Instants that the Chrome view has beside those of the trace, each a flow end for which
+    /// viewers would take another slice, or turn the arrow round.
+    pub flow_markers: u64,
     /// Async slices in the Chrome view.
     pub async_slices: u64,
     /// Extra lanes for slices that overlap others of their track without lying inside them.
@@ -102,7 +105,7 @@ fn head(out: &mut Vec<u8>, trace: &Trace) {
 fn view(
     lines: &mut Lines<'_>,
     trace: &Trace,
-    layout: &Layout,
+    layout: &Layout<'_>,
     stats: &mut WriteStats,
 ) -> io::Result<()> {
     for p in &trace.processes {
@@ -152,6 +155,8 @@ fn view(
         let (name, cat) = (trace.text(f.name), trace.text(f.cat));
         lines.add(|out| encode::flow(out, f.id, name, cat, placed.from, placed.to))?;
         stats.flows += 1;
+        let markers = [placed.from, placed.to].map(|end| u64::from(end.marker.is_some()));
+        stats.flow_markers += markers[0] + markers[1];
     }
     stats.flows_left_out = trace.flows.len() as u64 - stats.flows;
     for a in &trace.async_slices {

@@ -60,13 +60,24 @@ pub(crate) fn float(out: &mut Vec<u8>, value: f64) {
     }
 }
 
-/// Appends the value of an argument.
+/// Appends the value of an argument. What viewers would misread stands as text in an object that
+/// names its type: `{"u64":"18446744073709551615"}`, `{"f64":"NaN"}`.
 pub(crate) fn value(out: &mut Vec<u8>, value: ValueRef<'_>) {
     match value {
         ValueRef::Bool(true) => out.extend_from_slice(b"true"),
         ValueRef::Bool(false) => out.extend_from_slice(b"false"),
+        ValueRef::U64(v) if v > i64::MAX as u64 => {
+            out.extend_from_slice(b"{\"u64\":\"");
+            integer(out, v);
+            out.extend_from_slice(b"\"}");
+        }
         ValueRef::U64(v) => integer(out, v),
         ValueRef::I64(v) => integer(out, v),
+        ValueRef::F64(v) if !v.is_finite() => {
+            out.extend_from_slice(b"{\"f64\":");
+            float(out, v);
+            out.push(b'}');
+        }
         ValueRef::F64(v) => float(out, v),
         ValueRef::Str(v) => string(out, v),
     }

@@ -1,11 +1,11 @@
-//! Where events go in the Chrome view: overlapping slices to extra lanes, flow ends inside slices.
+//! Where events go in the Chrome view: overlapping slices to extra lanes, flow ends to slices.
 //!
 //! Viewers draw the slices of one track as a stack. A slice that overlaps another without lying
-//! inside it does not fit there; it goes to an extra lane beside its track. A flow end is drawn
-//! at the innermost slice that is open at its time.
+//! inside it does not fit there; it goes to an extra lane beside its track.
 
 use super::encode::Place;
-use crate::{Interval, Slice, Symbol, Tid, Trace, TraceTime, Track};
+use super::flows::{FlowEnds, PlacedFlow};
+use crate::{Interval, Tid, Trace, TraceTime, Track};
 use std::cmp::Reverse;
 use std::collections::HashSet;
 
@@ -21,88 +21,67 @@ pub(super) struct Lane {
     pub(super) tid: Tid,
 }
 
-/// A flow as viewers take it.
-pub(super) struct PlacedFlow {
-    /// Position in [`Trace::flows`].
-    pub(super) flow: usize,
-    pub(super) from: (Place, TraceTime),
-    pub(super) to: (Place, TraceTime),
-}
-
 /// The Chrome view of a trace.
-pub(super) struct Layout {
+pub(super) struct Layout<'t> {
     pub(super) lanes: Vec<Lane>,
     /// The place of each slice; `None` if its track does not exist.
     pub(super) slices: Vec<Option<Place>>,
-    pub(super) flows: Vec<PlacedFlow>,
+    pub(super) flows: Vec<PlacedFlow<'t>>,
 }
 
 /// Lays out `trace`.
-pub(super) fn layout(trace: &Trace) -> Layout {
+pub(super) fn layout(trace: &Trace) -> Layout<'_> {
     let mut slices_of: Vec<Vec<u32>> = vec![Vec::new(); trace.tracks.len()];
     for (i, slice) in trace.slices.iter().enumerate() {
         if let Some(list) = slices_of.get_mut(slice.track.index()) {
             list.push(i as u32);
         }
     }
-    // Flow ends: 2 * flow for where it leaves, one more for where it arrives.
-    let mut ends_of: Vec<Vec<(TraceTime, usize)>> = vec![Vec::new(); trace.tracks.len()];
-    for (i, flow) in trace.flows.iter().enumerate() {
-        for (end, at) in [(2 * i, flow.from), (2 * i + 1, flow.to)] {
-            if let Some(list) = ends_of.get_mut(at.track.index()) {
-                list.push((at.at, end));
-            }
-        }
-    }
-
+    let mut ends = FlowEnds::new(trace);
     let mut tids = Tids::new(trace);
-    let mut out = Layout {
-        lanes: Vec::new(),
-        slices: vec![None; trace.slices.len()],
-        flows: Vec::new(),
-    };
-    let mut placed = vec![None; 2 * trace.flows.len()];
-    for (index, (track, (mut slices, mut ends))) in trace
-        .tracks
-        .iter()
-        .zip(slices_of.into_iter().zip(ends_of))
-        .enumerate()
-    {
+    let mut lanes = Vec::new();
+    let mut places = vec![None; trace.slices.len()];
+    for (index, mut slices) in slices_of.into_iter().enumerate() {
         slices.sort_by_key(|&i| {
             let span = trace.slices[i as usize].span;
             (span.start, Reverse(span.end))
         });
-        ends.sort_by_key(|&(at, _)| at);
-        let mut stacks = Stacks::new(index, track);
-        let mut ends = ends.into_iter().peekable();
+        let mut stacks = Stacks::new(index, &trace.tracks[index]);
+        ends.start_track(index);
         for i in slices {
-            let slice = &trace.slices[i as usize];
-            while let Some((at, end)) = ends.next_if(|&(at, _)| at < slice.span.start) {
-                placed[end] = stacks.find(at);
-            }
-            out.slices[i as usize] = Some(stacks.put(slice, &mut tids, &mut out.lanes));
+            let span = trace.slices[i as usize].span;
+            ends.find_before(span.start, |at| stacks.find(at));
+            places[i as usize] = Some(stacks.put(i, span, &mut tids, &mut lanes));
         }
-        for (at, end) in ends {
-            placed[end] = stacks.find(at);
-        }
+        ends.find_rest(|at| stacks.find(at));
+        ends.finish_track(|found| stacks.drawn_last_at_its_start(found));
     }
-    out.flows = join(trace, &placed);
-    out
+    Layout {
+        lanes,
+        slices: places,
+        flows: ends.join(trace),
+    }
 }
 
-/// The flows that viewers take: both ends in a slice, forwards, no id used twice.
-fn join(trace: &Trace, placed: &[Option<(Place, TraceTime)>]) -> Vec<PlacedFlow> {
-    let mut seen: HashSet<(Symbol, Symbol, u64)> = HashSet::new();
-    let mut flows = Vec::new();
-    for (flow, one) in trace.flows.iter().enumerate() {
-        let (Some(from), Some(to)) = (placed[2 * flow], placed[2 * flow + 1]) else {
-            continue;
-        };
-        if from.1 <= to.1 && seen.insert((one.cat, one.name, one.id)) {
-            flows.push(PlacedFlow { flow, from, to });
-        }
+/// The slice of a flow end.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Found {
+    /// Position in [`Trace::slices`].
+    pub(super) slice: u32,
+    pub(super) place: Place,
+    /// Start of the slice.
+    pub(super) start: TraceTime,
+    /// The time of the end, inside the slice.
+    pub(super) at: TraceTime,
+    lane: usize,
+    order: usize,
+}
+
+impl Found {
+    /// Whether the slice lies on its track itself, where instants are too.
+    pub(super) fn on_own_track(&self) -> bool {
+        self.lane == 0
     }
-    flows
 }
 
 /// The open slices of one track and of its lanes, while its slices pass in the order of starts.
@@ -114,59 +93,78 @@ struct Stacks<'t> {
 
 struct Stack {
     place: Place,
-    open: Vec<Interval>,
+    open: Vec<Entry>,
     /// The last slice that was taken from the stack.
-    closed: Option<Interval>,
+    closed: Option<Entry>,
+    /// Starts of all slices of the lane, in order.
+    starts: Vec<TraceTime>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    slice: u32,
+    span: Interval,
+    /// Position in the lane.
+    order: usize,
 }
 
 impl<'t> Stacks<'t> {
     fn new(index: usize, track: &'t Track) -> Self {
-        let first = Stack::new((track.pid, track.tid));
+        let own = Stack::new((track.pid, track.tid));
         Self {
             index,
             track,
-            lanes: vec![first],
+            lanes: vec![own],
         }
     }
 
-    fn put(&mut self, slice: &Slice, tids: &mut Tids, lanes: &mut Vec<Lane>) -> Place {
-        for stack in &mut self.lanes {
-            if stack.takes(slice.span) {
-                return stack.place;
-            }
-        }
-        let tid = tids.next();
-        lanes.push(Lane {
-            track: self.index,
-            number: self.lanes.len() as u32 + 1,
-            tid,
+    /// Puts a slice on the first lane that takes it.
+    fn put(&mut self, slice: u32, span: Interval, tids: &mut Tids, lanes: &mut Vec<Lane>) -> Place {
+        let fitting = self.lanes.iter_mut().position(|stack| stack.fits(span));
+        let lane = fitting.unwrap_or_else(|| {
+            let (number, tid) = (self.lanes.len() as u32 + 1, tids.next());
+            lanes.push(Lane {
+                track: self.index,
+                number,
+                tid,
+            });
+            self.lanes.push(Stack::new((self.track.pid, tid)));
+            self.lanes.len() - 1
         });
-        let mut stack = Stack::new((self.track.pid, tid));
-        stack.open.push(slice.span);
-        self.lanes.push(stack);
-        (self.track.pid, tid)
+        let stack = &mut self.lanes[lane];
+        let order = stack.starts.len();
+        stack.starts.push(span.start);
+        stack.open.push(Entry { slice, span, order });
+        stack.place
     }
 
-    /// The place and time for a flow end at `at`: inside the innermost slice that is open then,
-    /// else in the last nanosecond of one that ended right then.
-    fn find(&mut self, at: TraceTime) -> Option<(Place, TraceTime)> {
+    /// The slice of a flow end at `at`: the innermost that is open then, else one that ended
+    /// right then, the time moved into its last nanosecond.
+    fn find(&mut self, at: TraceTime) -> Option<Found> {
         for stack in &mut self.lanes {
             stack.close_before(at);
         }
-        let open = self
-            .lanes
-            .iter()
-            .filter_map(|stack| Some((stack, stack.open.last()?)));
-        if let Some((stack, _)) = open.max_by_key(|(_, span)| (span.start, Reverse(span.end))) {
-            return Some((stack.place, at));
-        }
-        let ended = self.lanes.iter().find_map(|stack| {
-            let span = stack.closed.filter(|span| span.end == at)?;
-            Some((stack.place, span))
-        });
-        let (place, span) = ended?;
-        let last = TraceTime::from_nanos(span.end.as_nanos().saturating_sub(1));
-        Some((place, last.max(span.start)))
+        let lanes = || self.lanes.iter().enumerate();
+        let open = lanes().filter_map(|(lane, stack)| Some((lane, *stack.open.last()?)));
+        let innermost = open.max_by_key(|(_, e)| (e.span.start, Reverse(e.span.end)));
+        let (lane, entry) = innermost.or_else(|| {
+            lanes().find_map(|(lane, s)| Some((lane, s.closed.filter(|e| e.span.end == at)?)))
+        })?;
+        let last = entry.span.end.as_nanos().saturating_sub(1);
+        Some(Found {
+            slice: entry.slice,
+            place: self.lanes[lane].place,
+            start: entry.span.start,
+            at: at.min(TraceTime::from_nanos(last)).max(entry.span.start),
+            lane,
+            order: entry.order,
+        })
+    }
+
+    /// Whether no other slice of the lane that begins together with it comes after it.
+    fn drawn_last_at_its_start(&self, found: &Found) -> bool {
+        let next = self.lanes[found.lane].starts.get(found.order + 1);
+        next.is_none_or(|&start| start > found.start)
     }
 }
 
@@ -176,21 +174,20 @@ impl Stack {
             place,
             open: Vec::new(),
             closed: None,
+            starts: Vec::new(),
         }
     }
 
-    fn takes(&mut self, span: Interval) -> bool {
+    fn fits(&mut self, span: Interval) -> bool {
         self.close_before(span.start);
-        let fits = self.open.last().is_none_or(|parent| span.end <= parent.end);
-        if fits {
-            self.open.push(span);
-        }
-        fits
+        self.open
+            .last()
+            .is_none_or(|parent| span.end <= parent.span.end)
     }
 
     fn close_before(&mut self, time: TraceTime) {
-        while let Some(span) = self.open.pop_if(|span| span.end <= time) {
-            self.closed = Some(span);
+        while let Some(entry) = self.open.pop_if(|entry| entry.span.end <= time) {
+            self.closed = Some(entry);
         }
     }
 }

@@ -4,6 +4,7 @@ mod claim;
 mod encode;
 mod event;
 mod finished;
+mod flows;
 pub(crate) mod json;
 mod layout;
 mod output;

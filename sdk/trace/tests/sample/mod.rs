@@ -215,8 +215,7 @@ fn borrowed<'a>(trace: &'a Trace, args: &'a [Arg]) -> Vec<(&'a str, ValueRef<'a>
     args.iter().map(one).collect()
 }
 
-/// What reading a partial file of `trace` gives: its end is its last event, it is partial, and
-/// arguments that JSON has no number for are text.
+/// What reading a partial file of `trace` gives: it is partial, and its end is its last event.
 pub(crate) fn as_partial(mut trace: Trace) -> Trace {
     let ends = trace.slices.iter().map(|s| s.span.end);
     let ends = ends.chain(trace.instants.iter().map(|i| i.at));
@@ -227,35 +226,6 @@ pub(crate) fn as_partial(mut trace: Trace) -> Trace {
     trace.meta.end = ends.max().unwrap_or_default();
     trace.meta.state = State::Partial;
     trace.report = None;
-    let names = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-    let [nan, inf, neg] = names.map(|v| {
-        let text = if v.is_nan() {
-            "NaN"
-        } else if v > 0.0 {
-            "Infinity"
-        } else {
-            "-Infinity"
-        };
-        trace.strings.intern(text)
-    });
-    let all = trace.slices.iter_mut().map(|s| &mut s.args);
-    let all = all.chain(trace.instants.iter_mut().map(|i| &mut i.args));
-    for args in all.chain(trace.async_slices.iter_mut().map(|a| &mut a.args)) {
-        for (_, value) in args.iter_mut() {
-            if let Value::F64(v) = *value
-                && !v.is_finite()
-            {
-                let text = if v.is_nan() {
-                    nan
-                } else if v > 0.0 {
-                    inf
-                } else {
-                    neg
-                };
-                *value = Value::Str(text);
-            }
-        }
-    }
     trace.sort();
     trace
 }
@@ -416,8 +386,7 @@ pub(crate) fn any_trace() -> impl Strategy<Value = Trace> {
 
 /// A trace with its processes and tracks, and no events.
 pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trace {
-    let mut trace = Trace::default();
-    trace.meta = Meta {
+    let meta = Meta {
         name: "run \"1\"".into(),
         recorder: "0.1.0".into(),
         start_mono: MonoTime::from_nanos(numbers[0]),
@@ -427,6 +396,10 @@ pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trac
         cpus: 4,
         state: State::Finished,
         notes,
+    };
+    let mut trace = Trace {
+        meta,
+        ..Trace::default()
     };
     let trainer = trace.strings.intern("trainer");
     let lanes = trace.strings.intern("lanes");

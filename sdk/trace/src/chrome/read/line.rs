@@ -22,12 +22,32 @@ pub(super) struct Line<'a> {
     ts: Option<&'a RawValue>,
     #[serde(borrow, default)]
     dur: Option<&'a RawValue>,
+    /// Of a flow.
     #[serde(default)]
-    pub(super) id: Option<u64>,
+    pub(super) id: Option<i64>,
+    /// Of an async slice.
+    #[serde(borrow, default)]
+    id2: Option<LocalId<'a>>,
+    /// Own time of a flow end that viewers see at another time.
+    #[serde(default)]
+    pub(super) at_ns: Option<u64>,
+    /// On an instant that only carries a flow end.
+    #[serde(default)]
+    pub(super) marker: bool,
+    /// Lost events.
+    #[serde(default)]
+    pub(super) total: Option<u64>,
     #[serde(borrow, default)]
     pub(super) open: Option<OpenPart<'a>>,
     #[serde(borrow, default)]
     pub(super) args: Option<&'a RawValue>,
+}
+
+/// An id that is unique in the process and category of the event.
+#[derive(Debug, serde::Deserialize)]
+struct LocalId<'a> {
+    #[serde(borrow)]
+    local: Cow<'a, str>,
 }
 
 /// What an instant for a slice that is still open says about the slice.
@@ -47,6 +67,12 @@ impl Line<'_> {
     /// Length of the event in nanoseconds.
     pub(super) fn dur(&self) -> Option<u64> {
         nanos(self.dur?.get())
+    }
+
+    /// The id of an async slice.
+    pub(super) fn local_id(&self) -> Option<u64> {
+        let hex = self.id2.as_ref()?.local.strip_prefix("0x")?;
+        u64::from_str_radix(hex, 16).ok()
     }
 
     /// The arguments, in order.
@@ -147,8 +173,21 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arg<'a> {
                 Ok(Arg::Other)
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                // One member that names the type of a value for which JSON has no number.
+                let typed = match map.next_key::<Key<'de>>()? {
+                    Some(Key(key)) => {
+                        let value: Arg<'de> = map.next_value()?;
+                        let text = value.as_str().unwrap_or_default();
+                        match &*key {
+                            "u64" => text.parse().ok().map(Arg::U64),
+                            "f64" => number(text).map(Arg::F64),
+                            _ => None,
+                        }
+                    }
+                    None => None,
+                };
                 while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(Arg::Other)
+                Ok(typed.unwrap_or(Arg::Other))
             }
         }
         deserializer.deserialize_any(V)
@@ -156,19 +195,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Arg<'a> {
 }
 
 impl Arg<'_> {
-    /// The value as a number; also from the texts that stand for what JSON has no number for.
+    /// The value as a number.
     pub(super) fn as_f64(&self) -> Option<f64> {
         match self {
             Arg::U64(v) => Some(*v as f64),
             Arg::I64(v) => Some(*v as f64),
             Arg::F64(v) => Some(*v),
-            Arg::Str(v) => match v.as_ref() {
-                "NaN" => Some(f64::NAN),
-                "Infinity" => Some(f64::INFINITY),
-                "-Infinity" => Some(f64::NEG_INFINITY),
-                _ => None,
-            },
-            Arg::Bool(_) | Arg::Other => None,
+            Arg::Bool(_) | Arg::Str(_) | Arg::Other => None,
         }
     }
 
@@ -184,6 +217,16 @@ impl Arg<'_> {
             Arg::Str(v) => Some(v),
             _ => None,
         }
+    }
+}
+
+/// A number that stands as text.
+fn number(text: &str) -> Option<f64> {
+    match text {
+        "NaN" => Some(f64::NAN),
+        "Infinity" => Some(f64::INFINITY),
+        "-Infinity" => Some(f64::NEG_INFINITY),
+        _ => None,
     }
 }
 

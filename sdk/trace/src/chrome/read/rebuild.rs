@@ -168,6 +168,9 @@ impl Rebuild {
     }
 
     fn instant(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
+        if line.marker {
+            return Ok(());
+        }
         let at = self.time(line.ts())?;
         let args = self.args(line)?;
         let (track, name, cat) = self.named(line);
@@ -200,7 +203,7 @@ impl Rebuild {
             let source = line.name.strip_prefix(vocab::LOST_EVENTS).ok_or(Unusable)?;
             let source = source.strip_prefix(' ').ok_or(Unusable)?;
             let source = self.trace.strings.intern(source);
-            let total = value.as_u64().ok_or(Unusable)?;
+            let total = line.total.ok_or(Unusable)?;
             self.trace.losses.push(Loss { source, at, total });
         } else {
             let value = value.as_f64().ok_or(Unusable)?;
@@ -225,7 +228,9 @@ impl Rebuild {
 
     fn flow(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
         let at = self.time(line.ts())?;
-        let id = line.id.ok_or(Unusable)?;
+        let at = line.at_ns.map_or(at, TraceTime::from_nanos);
+        self.last = self.last.max(at);
+        let id = line.id.ok_or(Unusable)? as u64;
         let (track, name, cat) = self.named(line);
         let end = FlowEnd { track, at };
         if line.ph == "s" {
@@ -245,7 +250,7 @@ impl Rebuild {
 
     fn async_slice(&mut self, line: &Line<'_>) -> Result<(), Unusable> {
         let at = self.time(line.ts())?;
-        let id = line.id.ok_or(Unusable)?;
+        let id = line.local_id().ok_or(Unusable)?;
         let name = self.trace.strings.intern(&line.name);
         let cat = self.trace.strings.intern(&line.cat);
         let pid = Pid(line.pid);
