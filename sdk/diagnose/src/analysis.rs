@@ -74,7 +74,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, trace);
+    add_notes(&mut report);
     report.verdict = verdict::verdict(&report, steps.count);
     report
 }
@@ -144,7 +144,7 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report, trace: &Trace) {
+fn add_notes(report: &mut Report) {
     if !report.lost_events.is_empty() {
         let sources: Vec<String> = report
             .lost_events

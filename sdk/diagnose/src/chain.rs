@@ -1,24 +1,12 @@
 //! From a data wait to the thread that made the batch, and what that thread did meanwhile.
 
 use crate::charge::{Source, Stall};
-use crate::stages::{Busy, Stage, StageKind};
-use crate::timeline::{Role, Timeline, Wait};
+use crate::maker::{Maker, maker};
+use crate::stages::{Stage, StageKind};
+use crate::timeline::{Role, Timeline};
 use gpustall_trace::{Interval, TraceTime, TrackId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// Who made the batch that a wait was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Maker {
-    /// The waiting thread itself, inside `next()`.
-    InProcess,
-    /// A worker with a track.
-    Worker(TrackId),
-    /// The batch never came; this worker still had one open for the longest.
-    Open(TrackId, usize),
-    /// Nobody knows.
-    Unknown,
-}
 
 /// What filled a piece of a stall.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -77,6 +65,30 @@ pub enum Edge {
     Inferred,
 }
 
+/// Which stages of a thread belong to the batch that is looked at.
+#[derive(Debug, Clone, Copy)]
+enum Own {
+    /// All: in process the batch is made by whoever waits for it, whatever its number.
+    All,
+    /// Those of this batch.
+    Batch(Option<u64>),
+    /// This one.
+    Stage(usize),
+    /// None, and the stages do not matter.
+    Nothing,
+}
+
+impl Own {
+    fn has(self, at: usize, stage: &Stage) -> bool {
+        match self {
+            Own::All => true,
+            Own::Batch(batch) => batch.is_some() && stage.batch == batch,
+            Own::Stage(own) => own == at,
+            Own::Nothing => false,
+        }
+    }
+}
+
 /// A piece of a stall. The pieces of a stall partition the time charged to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -87,48 +99,6 @@ pub(crate) struct Piece {
     /// Position of the stage, where it is one.
     pub(crate) stage: Option<usize>,
     pub(crate) edge: Edge,
-}
-
-/// Who made the batch of `wait`.
-pub(crate) fn maker(timeline: &Timeline<'_>, wait: &Wait) -> Maker {
-    let stages = &timeline.stages;
-    let own = wait.batch.map_or(&[][..], |batch| stages.of_batch(batch));
-    let mut known = own.iter().filter_map(|&stage| stages.get(stage));
-    let nested = |s: &Stage| s.track == wait.track && !s.span.intersection(wait.span).is_empty();
-    if own
-        .iter()
-        .filter_map(|&stage| stages.get(stage))
-        .any(nested)
-    {
-        return Maker::InProcess;
-    }
-    if let Some(stage) = known.find(|stage| stage.track != wait.track) {
-        return Maker::Worker(stage.track);
-    }
-    if let Some(track) = wait.worker.and_then(|tid| timeline.thread(tid)) {
-        return if track == wait.track {
-            Maker::InProcess
-        } else {
-            Maker::Worker(track)
-        };
-    }
-    if stages.during(wait.track, wait.span).next().is_some() {
-        return Maker::InProcess;
-    }
-    if wait.unfinished && wait.role == Role::Batch {
-        return open_batch(timeline, wait).unwrap_or(Maker::Unknown);
-    }
-    Maker::Unknown
-}
-
-/// The stage of this loader's workers that was open for the longest when the recording ended.
-fn open_batch(timeline: &Timeline<'_>, wait: &Wait) -> Option<Maker> {
-    let open = timeline.stages.open().filter(|&(_, stage)| {
-        let serves = timeline.serves.get(&stage.track);
-        stage.track != wait.track && serves.is_none_or(|&(loader, _)| loader == wait.loader)
-    });
-    let (at, stage) = open.min_by_key(|(_, stage)| stage.span.start)?;
-    Some(Maker::Open(stage.track, at))
 }
 
 /// The pieces of a stall, in order.
@@ -158,19 +128,20 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
         Role::Batch => {}
     }
     let mut pieces = Vec::new();
+    let mut cut = |track, span, own, gap| {
+        Lane {
+            timeline,
+            track,
+            own,
+            gap,
+        }
+        .cut(span, &mut pieces);
+    };
     match maker(timeline, wait) {
         Maker::Unknown => return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred),
         Maker::InProcess => {
-            let batch = wait.batch;
             for &part in &stall.parts {
-                lane(
-                    timeline,
-                    wait.track,
-                    part,
-                    batch,
-                    PieceKind::Next,
-                    &mut pieces,
-                );
+                cut(wait.track, part, Own::All, PieceKind::Next);
             }
         }
         Maker::Worker(track) => {
@@ -178,33 +149,14 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
             for &part in &stall.parts {
                 let made = made.unwrap_or(part.end).clamp(part.start, part.end);
                 let making = Interval::new(part.start, made);
-                lane(
-                    timeline,
-                    track,
-                    making,
-                    wait.batch,
-                    PieceKind::Idle,
-                    &mut pieces,
-                );
-                let span = Interval::new(made, part.end);
-                let track = Some(wait.track);
-                let kind = PieceKind::HandOff;
-                push(
-                    &mut pieces,
-                    Piece {
-                        kind,
-                        span,
-                        track,
-                        stage: None,
-                        edge: Edge::Observed,
-                    },
-                );
+                cut(track, making, Own::Batch(wait.batch), PieceKind::Idle);
+                let rest = Interval::new(made, part.end);
+                cut(wait.track, rest, Own::Nothing, PieceKind::HandOff);
             }
         }
         Maker::Open(track, stage) => {
-            let batch = timeline.stages.get(stage).and_then(|stage| stage.batch);
             for &part in &stall.parts {
-                lane(timeline, track, part, batch, PieceKind::Idle, &mut pieces);
+                cut(track, part, Own::Stage(stage), PieceKind::Idle);
             }
             // Nothing says that this is the batch that the trainer would have got.
             pieces
@@ -236,59 +188,58 @@ fn made_at(timeline: &Timeline<'_>, batch: u64, track: TrackId) -> Option<TraceT
         .max()
 }
 
-/// Cuts `span` by what the thread did in it; `gap` is what the rest is called.
-fn lane(
-    timeline: &Timeline<'_>,
+/// A thread, and how its time is to be called.
+struct Lane<'a> {
+    timeline: &'a Timeline<'a>,
     track: TrackId,
-    span: Interval,
-    batch: Option<u64>,
+    /// Its stages for the batch that is looked at.
+    own: Own,
+    /// Time outside of its stages.
     gap: PieceKind,
-    pieces: &mut Vec<Piece>,
-) {
-    let edge = if gap == PieceKind::Next {
-        Edge::Observed
-    } else {
-        Edge::Inferred
-    };
-    let rest = |start, end| Piece {
-        kind: gap,
-        span: Interval::new(start, end),
-        track: Some(track),
-        stage: None,
-        edge,
-    };
-    let mut at = span.start;
-    for Busy { span, stage } in timeline.stages.during(track, span) {
-        push(pieces, rest(at, span.start));
-        at = span.end;
-        let Some(of) = timeline.stages.get(stage) else {
-            continue;
+}
+
+impl Lane<'_> {
+    /// Cuts `span` by what the thread did in it.
+    fn cut(&self, span: Interval, pieces: &mut Vec<Piece>) {
+        let mut at = span.start;
+        if !matches!(self.own, Own::Nothing) {
+            for busy in self.timeline.stages.during(self.track, span) {
+                self.push(pieces, self.gap, Interval::new(at, busy.span.start), None);
+                self.push(pieces, self.kind(busy.stage), busy.span, Some(busy.stage));
+                at = busy.span.end;
+            }
+        }
+        self.push(pieces, self.gap, Interval::new(at, span.end), None);
+    }
+
+    fn kind(&self, at: usize) -> PieceKind {
+        let Some(stage) = self.timeline.stages.get(at) else {
+            return self.gap;
         };
-        // In process the batch is made by whoever waits for it, whatever its number.
-        let own = gap == PieceKind::Next || (batch.is_some() && of.batch == batch);
-        let (kind, edge) = match (of.kind, own) {
-            (StageKind::Get, true) => (PieceKind::Get, Edge::Observed),
-            (StageKind::Collate, true) => (PieceKind::Collate, Edge::Observed),
-            (StageKind::Get, false) => (PieceKind::EarlierGet, Edge::Inferred),
-            (StageKind::Collate, false) => (PieceKind::EarlierCollate, Edge::Inferred),
+        match (stage.kind, self.own.has(at, stage)) {
+            (StageKind::Get, true) => PieceKind::Get,
+            (StageKind::Collate, true) => PieceKind::Collate,
+            (StageKind::Get, false) => PieceKind::EarlierGet,
+            (StageKind::Collate, false) => PieceKind::EarlierCollate,
+        }
+    }
+
+    fn push(&self, pieces: &mut Vec<Piece>, kind: PieceKind, span: Interval, stage: Option<usize>) {
+        use PieceKind::{EarlierCollate, EarlierGet, Idle};
+        // That the wait was for this thread's earlier work, or idleness, no event says.
+        let edge = match kind {
+            EarlierGet | EarlierCollate | Idle => Edge::Inferred,
+            _ => Edge::Observed,
         };
-        let track = Some(track);
-        push(
-            pieces,
-            Piece {
+        if !span.is_empty() {
+            let track = Some(self.track);
+            pieces.push(Piece {
                 kind,
                 span,
                 track,
-                stage: Some(stage),
+                stage,
                 edge,
-            },
-        );
-    }
-    push(pieces, rest(at, span.end));
-}
-
-fn push(pieces: &mut Vec<Piece>, piece: Piece) {
-    if !piece.span.is_empty() {
-        pieces.push(piece);
+            });
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
 use crate::cause::{Cause, DATA_COMPUTE_MIN_CPU_SHARE};
-use crate::chain::{Maker, maker};
+use crate::maker::{Maker, maker};
 use crate::partition::{Claim, partition};
 use crate::stages::Stage;
 use crate::timeline::{Role, Timeline, Wait};

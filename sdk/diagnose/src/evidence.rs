@@ -1,6 +1,6 @@
 //! Which evidence a recording has, and what the rest would add.
 
-use crate::chain::{Maker, maker};
+use crate::maker::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
 use crate::timeline::{Role, Timeline};
 

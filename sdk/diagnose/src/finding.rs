@@ -1,10 +1,11 @@
 //! Stalls of one cause at one loader, grouped into findings.
 
 use crate::cause::{Cause, Severity};
-use crate::chain::{Maker, Piece, PieceKind, maker, walk};
+use crate::chain::{Piece, PieceKind, walk};
 use crate::charge::{Account, Source, Stall};
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
+use crate::maker::{Maker, maker};
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};

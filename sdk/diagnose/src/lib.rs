@@ -27,6 +27,7 @@ mod findings_track;
 mod job;
 mod links;
 mod loaders;
+mod maker;
 mod names;
 mod partition;
 mod remedy;

@@ -1,6 +1,6 @@
 //! The loaders of a run: what their batches cost to make and to wait for.
 
-use crate::chain::{Maker, maker};
+use crate::maker::{Maker, maker};
 use crate::report::{Loader, Queue};
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};

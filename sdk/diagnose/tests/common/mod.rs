@@ -1,8 +1,9 @@
-//! Builds small traces, times in microseconds.
+//! Builds small traces, times in microseconds unless the builder is told otherwise.
 #![allow(
     dead_code,
-    clippy::unwrap_used,
-    reason = "each test file uses its part of the builder, and a test panics"
+    missing_docs,
+    unreachable_pub,
+    reason = "each test file uses its part of the builder"
 )]
 
 use gpustall_trace::vocab::{arg, cat, kind};
@@ -25,13 +26,15 @@ pub enum V<'a> {
 pub struct Builder {
     pub trace: Trace,
     steps: TrackId,
-}
-
-pub fn us(at: u64) -> TraceTime {
-    TraceTime::from_nanos(at * 1000)
+    /// Nanoseconds of one unit of time.
+    pub unit: u64,
 }
 
 impl Builder {
+    fn at(&self, at: u64) -> TraceTime {
+        TraceTime::from_nanos(at * self.unit)
+    }
+
     pub fn new() -> Self {
         let mut trace = Trace::default();
         trace.meta.name = "mlp".into();
@@ -39,15 +42,29 @@ impl Builder {
         trace.meta.cpus = 8;
         trace.meta.state = State::Finished;
         let name = trace.strings.intern("trainer");
-        trace.processes.push(Process { pid: PID, name, sort: 0 });
-        let mut builder = Self { trace, steps: TrackId(0) };
+        trace.processes.push(Process {
+            pid: PID,
+            name,
+            sort: 0,
+        });
+        let mut builder = Self {
+            trace,
+            steps: TrackId(0),
+            unit: 1000,
+        };
         builder.steps = builder.track(Pid(Pid::SYNTHETIC), 1, "steps", TrackKind::Synthetic);
         builder
     }
 
     pub fn track(&mut self, pid: Pid, tid: u32, name: &str, kind: TrackKind) -> TrackId {
         let name = self.trace.strings.intern(name);
-        self.trace.tracks.push(Track { pid, tid: Tid(tid), name, sort: 0, kind });
+        self.trace.tracks.push(Track {
+            pid,
+            tid: Tid(tid),
+            name,
+            sort: 0,
+            kind,
+        });
         TrackId(self.trace.tracks.len() as u32 - 1)
     }
 
@@ -64,6 +81,7 @@ impl Builder {
         (start, end): (u64, u64),
         args: &[(&str, V<'_>)],
     ) {
+        let span = Interval::new(self.at(start), self.at(end));
         let strings = &mut self.trace.strings;
         let args = args
             .iter()
@@ -77,8 +95,13 @@ impl Builder {
             })
             .collect();
         let (cat, name) = (strings.intern(cat), strings.intern(name));
-        let span = Interval::new(us(start), us(end));
-        self.trace.slices.push(Slice { track, name, cat, span, args });
+        self.trace.slices.push(Slice {
+            track,
+            name,
+            cat,
+            span,
+            args,
+        });
     }
 
     pub fn step(&mut self, loader: &str, epoch: u64, step: u64, thread: u32, span: (u64, u64)) {
@@ -134,28 +157,48 @@ impl Builder {
     }
 
     pub fn fault(&mut self, track: TrackId, at: u64, message: &str) {
+        let at = self.at(at);
         let strings = &mut self.trace.strings;
-        let args = [(strings.intern(arg::MESSAGE), Value::Str(strings.intern(message)))];
-        let (cat, name) = (strings.intern(cat::FAULT), strings.intern("worker panicked"));
-        self.trace.instants.push(Instant { track, name, cat, at: us(at), args: args.into() });
+        let args = [(
+            strings.intern(arg::MESSAGE),
+            Value::Str(strings.intern(message)),
+        )];
+        let (cat, name) = (
+            strings.intern(cat::FAULT),
+            strings.intern("worker panicked"),
+        );
+        self.trace.instants.push(Instant {
+            track,
+            name,
+            cat,
+            at,
+            args: args.into(),
+        });
     }
 
     pub fn counter(&mut self, name: &str, samples: &[(u64, f64)]) {
         let name = self.trace.strings.intern(name);
         let series = self.trace.counter_series.len() as u32;
-        self.trace.counter_series.push(CounterSeries { pid: PID, name });
-        let sample = |&(at, value): &(u64, f64)| CounterSample { series, at: us(at), value };
-        self.trace.counters.extend(samples.iter().map(sample));
+        self.trace
+            .counter_series
+            .push(CounterSeries { pid: PID, name });
+        for &(at, value) in samples {
+            let at = self.at(at);
+            self.trace
+                .counters
+                .push(CounterSample { series, at, value });
+        }
     }
 
     pub fn lose(&mut self, source: &str, at: u64, total: u64) {
         let source = self.trace.strings.intern(source);
-        self.trace.losses.push(Loss { source, at: us(at), total });
+        let at = self.at(at);
+        self.trace.losses.push(Loss { source, at, total });
     }
 
     /// The trace, ending at `end` microseconds.
     pub fn build(mut self, end: u64) -> Trace {
-        self.trace.meta.end = us(end);
+        self.trace.meta.end = self.at(end);
         self.trace.sort();
         self.trace
     }
@@ -172,10 +215,28 @@ pub fn with_workers(steps: u64, wait: u64, get: u64) -> Trace {
         let tid = 101 + (step % 2) as u32;
         let worker = workers[(step % 2) as usize];
         b.step("train", 0, step, 100, (start, start + 10_000));
-        b.wait(main, "train", (0, step), Some((step, tid)), (start, start + wait));
+        b.wait(
+            main,
+            "train",
+            (0, step),
+            Some((step, tid)),
+            (start, start + wait),
+        );
         let made = start + wait - 100;
-        b.stage(worker, cat::DATA_GET, step, Some(get / 10), (made - 1000 - get, made - 1000));
-        b.stage(worker, cat::DATA_COLLATE, step, Some(950), (made - 1000, made));
+        b.stage(
+            worker,
+            cat::DATA_GET,
+            step,
+            Some(get / 10),
+            (made - 1000 - get, made - 1000),
+        );
+        b.stage(
+            worker,
+            cat::DATA_COLLATE,
+            step,
+            Some(950),
+            (made - 1000, made),
+        );
     }
     b.build(100_000 + steps * 10_000)
 }
@@ -187,10 +248,22 @@ pub fn in_process(steps: u64, wait: u64, cpu: u64) -> Trace {
     for step in 0..steps {
         let start = 100_000 + step * 10_000;
         b.step("train", 0, step, 100, (start, start + 10_000));
-        b.wait(main, "train", (0, step), Some((step, 100)), (start, start + wait));
+        b.wait(
+            main,
+            "train",
+            (0, step),
+            Some((step, 100)),
+            (start, start + wait),
+        );
         let get = (start + 10, start + wait - 1010);
         let collate = (get.1, get.1 + 1000);
-        b.stage(main, cat::DATA_GET, step, Some((get.1 - get.0) * cpu / 100), get);
+        b.stage(
+            main,
+            cat::DATA_GET,
+            step,
+            Some((get.1 - get.0) * cpu / 100),
+            get,
+        );
         b.stage(main, cat::DATA_COLLATE, step, Some(10 * cpu), collate);
     }
     b.build(100_000 + steps * 10_000)

@@ -1,0 +1,188 @@
+//! Every nanosecond is charged once, to what the rule says: checked against an oracle that asks
+//! for each nanosecond.
+
+mod common;
+
+use common::{Builder, V};
+use gpustall_diagnose::diagnose;
+use gpustall_trace::vocab::{arg, cat};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const END: u64 = 300;
+
+/// What lies on a trainer's thread.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum What {
+    /// A wait for a batch that nobody tagged.
+    Untagged {
+        step: u64,
+    },
+    /// A wait for a batch that the waiting thread made, so many percent of it on a CPU.
+    InProcess {
+        step: u64,
+        cpu: u64,
+    },
+    EpochStart,
+    EpochEnd,
+    Metrics,
+    Checkpoint,
+    /// A phase that means nothing.
+    Forward,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    trainer: usize,
+    what: What,
+    start: u64,
+    end: u64,
+}
+
+fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        (0u64..3).prop_map(|step| What::Untagged { step }),
+        (
+            0u64..3,
+            prop_oneof![Just(100u64), Just(80), Just(79), Just(0)]
+        )
+            .prop_map(|(step, cpu)| What::InProcess { step, cpu }),
+        Just(What::EpochStart),
+        Just(What::EpochEnd),
+        Just(What::Metrics),
+        Just(What::Checkpoint),
+        Just(What::Forward),
+    ]
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    (0usize..2, what(), 0u64..END, 1u64..60).prop_map(|(trainer, what, start, len)| Event {
+        trainer,
+        what,
+        start,
+        end: start + len,
+    })
+}
+
+/// The cause of the event, `None` if it causes nothing, with the rank of the kind of event.
+fn cause(event: &Event) -> Option<(u8, &'static str)> {
+    Some(match event.what {
+        What::Untagged { step: 0 } | What::EpochStart => (1, "data.startup"),
+        What::InProcess { cpu, .. } if cpu >= 80 => (1, "data.compute"),
+        What::Untagged { .. } | What::InProcess { .. } | What::EpochEnd => (1, "data"),
+        What::Metrics => (0, "host.metrics"),
+        What::Checkpoint => (0, "host.checkpoint"),
+        What::Forward => return None,
+    })
+}
+
+/// Charges nanosecond by nanosecond.
+fn oracle(
+    steps: &[(usize, u64, u64)],
+    pauses: &[(u64, u64)],
+    events: &[Event],
+) -> BTreeMap<String, u64> {
+    let paused = |t: u64| pauses.iter().any(|&(start, end)| start <= t && t < end);
+    let whole: Vec<_> = steps
+        .iter()
+        .filter(|&&(_, start, end)| end <= END && !(start..end).any(paused))
+        .collect();
+    let mut charges = BTreeMap::new();
+    let Some(window) = whole.iter().map(|&&(_, start, _)| start).min() else {
+        return charges;
+    };
+    let mut trainers: Vec<usize> = whole.iter().map(|&&(trainer, _, _)| trainer).collect();
+    trainers.sort_unstable();
+    trainers.dedup();
+    for &trainer in &trainers {
+        charges.entry("compute".to_owned()).or_insert(0);
+        for t in (window..END).filter(|&t| !paused(t)) {
+            let winner = events
+                .iter()
+                .filter(|e| e.trainer == trainer && e.start <= t && t < e.end)
+                .filter_map(|e| {
+                    let (rank, cause) = cause(e)?;
+                    Some(((rank, e.start, std::cmp::Reverse(e.end.min(END))), cause))
+                })
+                .max();
+            let cause = winner.map_or("compute", |(_, cause)| cause);
+            *charges.entry(cause.to_owned()).or_insert(0) += 1;
+        }
+    }
+    charges
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+    #[test]
+    fn every_nanosecond_is_charged_once_and_to_what_the_rule_says(
+        steps in prop::collection::vec((0usize..2, 1u64..60), 0..10),
+        pauses in prop::collection::vec((0u64..END, 1u64..20), 0..3),
+        events in prop::collection::vec(event(), 0..14),
+    ) {
+        // Of events with the same times one is enough: which of them wins is not the rule's.
+        let mut events = events;
+        events.sort_by_key(|e| (e.trainer, e.start, e.end.min(END)));
+        events.dedup_by_key(|e| (e.trainer, e.start, e.end.min(END)));
+        let pauses: Vec<_> = pauses.into_iter().map(|(start, len)| (start, start + len)).collect();
+        let mut at = [0, 0];
+        let steps: Vec<(usize, u64, u64)> = steps.into_iter().map(|(trainer, len)| {
+            let start = at[trainer];
+            at[trainer] += len;
+            (trainer, start, start + len)
+        }).collect();
+
+        let mut b = Builder::new();
+        b.unit = 1;
+        let threads = [b.thread(100, "main"), b.thread(101, "second")];
+        for (i, &(trainer, start, end)) in steps.iter().enumerate() {
+            b.step("train", 0, i as u64, 100 + trainer as u32, (start, end));
+        }
+        let pause_track = threads[0];
+        for &pause in &pauses {
+            b.slice(pause_track, cat::PAUSE, "paused", pause, &[]);
+        }
+        for e in &events {
+            let (track, span) = (threads[e.trainer], (e.start, e.end));
+            let loader = (arg::LOADER, V::S("train"));
+            match e.what {
+                What::Untagged { step } => b.slice(
+                    track, cat::DATA_WAIT, "wait", span, &[loader, (arg::STEP, V::N(step))],
+                ),
+                What::InProcess { step, cpu } => {
+                    // A wait that the end of the recording cuts is as long as what is left of it.
+                    let len = e.end.min(END) - e.start;
+                    let args = [
+                        loader,
+                        (arg::STEP, V::N(step)),
+                        (arg::BATCH, V::N(1)),
+                        (arg::WORKER, V::N(100 + e.trainer as u64)),
+                        (arg::CPU_NS, V::N((len * cpu).div_ceil(100) - u64::from(cpu == 79))),
+                    ];
+                    b.slice(track, cat::DATA_WAIT, "wait", span, &args);
+                }
+                What::EpochStart => b.slice(track, cat::EPOCH_START, "start", span, &[loader]),
+                What::EpochEnd => b.slice(track, cat::EPOCH_END, "end", span, &[loader]),
+                What::Metrics => b.phase(track, "metrics.push", span),
+                What::Checkpoint => b.phase(track, "Checkpoint", span),
+                What::Forward => b.phase(track, "forward", span),
+            }
+        }
+        let report = diagnose(&b.build(END));
+
+        let expected = oracle(&steps, &pauses, &events);
+        prop_assert_eq!(&report.charges_ns, &expected);
+        prop_assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+        prop_assert_eq!(report.device_ns, report.window_ns * report.devices.len() as u64);
+        let shares: f64 = report.breakdown.values().sum();
+        prop_assert!(report.device_ns == 0 || (shares - 1.0).abs() < 1e-9);
+        for finding in &report.findings {
+            let below: u64 = finding.chain.iter().filter(|l| l.depth == 1).map(|l| l.ns).sum();
+            prop_assert!(below == finding.lost_ns || !finding.cause.id().starts_with("data"));
+            for stall in &finding.worst {
+                let pieces: u64 = stall.pieces.iter().map(|piece| piece.ns).sum();
+                prop_assert_eq!(pieces + stall.unlisted_ns, stall.lost_ns);
+            }
+        }
+    }
+}
