@@ -4,7 +4,6 @@ use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
 use crate::finding::Run;
 use crate::job;
-use crate::links::percent;
 use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_STEPS, tell_apart};
@@ -161,19 +160,6 @@ fn add_notes(report: &mut Report) {
         let paused = Nanos::new(report.paused_ns);
         report.notes.push(format!(
             "Recording was paused for {paused}, which is not counted."
-        ));
-    }
-    let small: f64 = report
-        .breakdown
-        .iter()
-        .filter(|(cause, _)| *cause != COMPUTE)
-        .map(|(_, s)| s)
-        .sum();
-    let found: f64 = report.findings.iter().map(|finding| finding.share).sum();
-    if !report.findings.is_empty() && small - found >= 0.01 {
-        report.notes.push(format!(
-            "{} of the window was lost to causes below 5 % each.",
-            percent(small - found)
         ));
     }
 }

@@ -60,9 +60,12 @@ fn tracks(trainers: &[Trainer]) -> HashSet<TrackId> {
 pub(crate) fn faults(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Fault> {
     let threads = tracks(trainers);
     let instants = timeline.trace.instants.iter();
-    instants
+    let mut faults: Vec<&Instant> = instants
         .filter(|instant| Some(instant.cat) == timeline.names.cat.fault)
-        .take(MAX_LISTED)
+        .collect();
+    faults.sort_by_key(|instant| instant.at);
+    let faults = faults.into_iter().take(MAX_LISTED);
+    faults
         .map(|instant| fault(timeline, &threads, instant))
         .collect()
 }

@@ -25,7 +25,7 @@ impl Chain<'_> {
     /// The links, the device's thread first.
     pub(crate) fn links(&self) -> Vec<Link> {
         let s = &self.stalls;
-        let [p50, p95, p99, max] = [s.p50_ns, s.p95_ns, s.p99_ns, s.max_ns].map(Nanos::new);
+        let [p50, p95, max] = [s.p50_ns, s.p95_ns, s.max_ns].map(Nanos::new);
         let times = if s.count == 1 {
             "once".to_owned()
         } else {
@@ -37,7 +37,7 @@ impl Chain<'_> {
             format!("in {}", self.place),
             self.lost,
             Edge::Observed,
-            format!("{times}: p50 {p50}, p95 {p95}, p99 {p99}, max {max}"),
+            format!("{times}, p50 {p50}, p95 {p95}, max {max}"),
         )];
         let worker = |kind| on_worker(kind) && !self.in_process;
         let made = self.tally.total(worker);

@@ -81,8 +81,8 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
     evidence
 }
 
-const CHEAPER: &str = "make a batch cheaper: index the data directly where it is in memory, or let \
-    one item be a whole batch (get_many is called only where the loader does not shuffle)";
+const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
+    item be a whole batch";
 
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
@@ -131,8 +131,8 @@ fn with_workers(facts: &Facts<'_>) -> String {
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
         return format!(
-            "the workers are in get and collate for only {} of the window, so more of them may \
-             not help: see what holds them between batches, and {CHEAPER}.",
+            "the workers are in get and collate for only {} of the window: before adding more, \
+             see what holds them. And {CHEAPER}.",
             percent(busy)
         );
     }

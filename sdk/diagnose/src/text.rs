@@ -56,10 +56,10 @@ impl Report {
         let on = crate::links::group(&threads);
         writeln!(f)?;
         let line = format!(
-            "window  {window} of {kind} on {on}, evidence: {}",
+            "{window} of {kind} on {on}, evidence: {}",
             self.evidence.level
         );
-        paragraph(f, "", "        ", &line)?;
+        paragraph(f, "window  ", "        ", &line)?;
         fmt_steps(f, "steps ", &self.steps, "")?;
         let first = &self.first_steps;
         let warm = match first.warmup {
@@ -100,7 +100,6 @@ impl Report {
             more(f, self.loaders.len())?;
         }
         if !self.workers.is_empty() {
-            writeln!(f)?;
             let head = [
                 "worker", "batches", "get", "collate", "busy", "on CPU", "loader",
             ];
@@ -118,7 +117,6 @@ impl Report {
                 )
             };
             let phases: Vec<String> = self.phases.iter().take(MAX_ROWS).map(of).collect();
-            writeln!(f)?;
             paragraph(f, "phases  ", "        ", &phases.join(", "))?;
         }
         Ok(())
@@ -158,13 +156,13 @@ impl Report {
         if self.evidence.missing.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nnot recorded")?;
+        writeln!(f, "\nnot recorded, and what it would say")?;
         self.evidence.missing.iter().try_for_each(|missing| {
             let how = match missing.how.as_str() {
                 "" => String::new(),
                 how => format!(" ({how})"),
             };
-            let line = format!("{}: would say {}{how}", missing.what, missing.adds);
+            let line = format!("{}: {}{how}", missing.what, missing.adds);
             paragraph(f, "  ", "    ", &line)
         })
     }
@@ -197,10 +195,11 @@ fn fmt_finding(f: &mut String, number: usize, finding: &Finding) -> fmt::Result 
         percent(finding.share),
     );
     paragraph(f, &format!("{number}. "), "   ", &head)?;
-    finding
-        .chain
-        .iter()
-        .try_for_each(|link| fmt_link(f, link))?;
+    for (i, link) in finding.chain.iter().enumerate() {
+        let before = finding.chain.iter().take(i);
+        let above = before.rev().find(|above| above.depth < link.depth);
+        fmt_link(f, link, above)?;
+    }
     if let Some(worst) = finding.worst.first() {
         paragraph(f, "   worst: ", "     ", &worst_stall(worst))?;
     }
@@ -217,19 +216,24 @@ fn fmt_finding(f: &mut String, number: usize, finding: &Finding) -> fmt::Result 
     Ok(())
 }
 
-fn fmt_link(f: &mut String, link: &Link) -> fmt::Result {
+/// Who did it is left out where it is the one that the link hangs on.
+fn fmt_link(f: &mut String, link: &Link, above: Option<&Link>) -> fmt::Result {
     let depth = usize::try_from(link.depth).unwrap_or(0).min(8);
     let arrow = if depth == 0 { "" } else { "<- " };
     let indent = "   ".repeat(depth + 1);
-    let mut line = format!("{} {}: {}", link.who, link.what, Nanos::new(link.ns));
+    let mut line = match above {
+        Some(above) if above.who == link.who => link.what.clone(),
+        _ => format!("{} {}", link.who, link.what),
+    };
+    write!(line, ": {}", Nanos::new(link.ns))?;
     if depth > 0 {
-        line.push_str(&format!(" ({})", percent(link.share)));
+        write!(line, " ({})", percent(link.share))?;
     }
     if link.edge == Edge::Inferred {
         line.push_str(", inferred");
     }
     if !link.evidence.is_empty() {
-        line.push_str(&format!("; {}", link.evidence));
+        write!(line, "; {}", link.evidence)?;
     }
     paragraph(
         f,

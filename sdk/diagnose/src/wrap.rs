@@ -9,20 +9,14 @@ pub(crate) const WIDTH: usize = 80;
 const MAX_CELL: usize = 28;
 
 /// Writes `text` behind `first`, broken at blanks so that lines fit the screen where words do;
-/// every line but the first begins with `indent`. Line breaks and control characters in it are
-/// blanks.
+/// every line but the first begins with `indent`. A number stays with its unit. Line breaks and
+/// control characters are blanks.
 pub(crate) fn paragraph(f: &mut String, first: &str, indent: &str, text: &str) -> fmt::Result {
     let mut line = first.to_owned();
     let mut used = line.chars().count();
     let mut empty = true;
-    for word in text.split(|c: char| c.is_whitespace() || c.is_control()) {
+    for word in words(text) {
         let length = word.chars().count();
-        if length == 0 && !empty {
-            // Two blanks in a row set parts of a line apart.
-            line.push(' ');
-            used += 1;
-            continue;
-        }
         if !empty && used + 1 + length > WIDTH {
             writeln!(f, "{}", line.trim_end())?;
             line.clear();
@@ -32,11 +26,29 @@ pub(crate) fn paragraph(f: &mut String, first: &str, indent: &str, text: &str) -
             line.push(' ');
             used += 1;
         }
-        line.push_str(word);
+        line.push_str(&word);
         used += length;
         empty = false;
     }
     writeln!(f, "{}", line.trim_end())
+}
+
+/// The words of a text, a number and its unit as one.
+fn words(text: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    let blank = |c: char| c.is_whitespace() || c.is_control();
+    for word in text.split(blank).filter(|word| !word.is_empty()) {
+        let unit = word.trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '%');
+        let unit = ["%", "ns", "us", "ms", "s"].contains(&unit);
+        match words.last_mut() {
+            Some(last) if unit && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// Writes a table: the first column to the left, the others to the right, the last as it is.

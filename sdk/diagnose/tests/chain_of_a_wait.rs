@@ -223,6 +223,7 @@ fn a_finding_names_the_workers_and_the_stage_that_takes_the_time() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn the_pieces_of_a_wait_are_what_the_worker_did_in_each_nanosecond(
         wait in (0u64..100, 450u64..900),

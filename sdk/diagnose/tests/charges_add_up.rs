@@ -113,7 +113,7 @@ fn oracle(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn every_nanosecond_is_charged_once_and_to_what_the_rule_says(
         steps in prop::collection::vec((0usize..2, 1u64..60), 0..10),

@@ -1,0 +1,218 @@
+//! What the report says of the job and of the recording itself.
+
+mod common;
+
+use common::{Builder, V, with_workers};
+use gpustall_diagnose::{Report, diagnose};
+use gpustall_trace::vocab::{QUEUE_DEPTH, arg, cat};
+use gpustall_trace::{State, TrackId};
+
+fn steps(b: &mut Builder, count: u64) -> TrackId {
+    let main = b.thread(100, "main");
+    for step in 0..count {
+        let at = step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.wait(main, "train", (0, step), Some((step, 101)), (at, at + 2000));
+    }
+    main
+}
+
+#[test]
+fn a_worker_that_panicked_is_named_with_its_stage_and_what_follows() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    let worker = b.thread(101, "dataloader-0");
+    b.stage(worker, cat::DATA_GET, 3, None, (20_000, 30_000));
+    let panicked = [(arg::PANICKED, V::B(true))];
+    b.slice(worker, cat::DATA_GET, "get", (40_000, 45_000), &panicked);
+    b.fault(worker, 45_000, "index out of bounds");
+    let report = diagnose(&b.build(100_000));
+    let fault = &report.faults[0];
+    assert_eq!(fault.thread, "dataloader-0");
+    assert_eq!(fault.stage.as_deref(), Some("get"));
+    assert_eq!(fault.message, "index out of bounds");
+    assert_eq!(fault.at_ns, 45_000_000);
+    assert!(
+        fault
+            .consequence
+            .contains("ends the epoch early without an error")
+    );
+    assert!(
+        report
+            .to_string()
+            .contains("dataloader-0 in get at 45.0 ms: index out of bounds")
+    );
+}
+
+#[test]
+fn lost_events_make_the_window_incomplete() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    b.lose("dataloader-0", 50_000, 10);
+    b.lose("dataloader-0", 90_000, 42);
+    b.lose("main", 90_000, 0);
+    let report = diagnose(&b.build(100_000));
+    assert_eq!(
+        report.lost_events.iter().collect::<Vec<_>>(),
+        [(&"dataloader-0".to_owned(), &42)]
+    );
+    let note = report
+        .notes
+        .iter()
+        .find(|note| note.contains("42 from dataloader-0"));
+    assert!(note.is_some_and(|note| note.contains("the window is incomplete")));
+}
+
+#[test]
+fn a_pause_is_cut_out_of_the_window() {
+    let mut b = Builder::new();
+    let main = steps(&mut b, 10);
+    b.slice(main, cat::PAUSE, "paused", (31_000, 55_000), &[]);
+    let report = diagnose(&b.build(100_000));
+    assert_eq!(report.window_ns, 76_000_000);
+    assert_eq!(report.paused_ns, 24_000_000);
+    // Steps 3, 4 and 5 are cut; of the waits of 2 ms, one loses half and one all.
+    assert_eq!(report.steps.count + report.first_steps.length.count, 7);
+    let waited = report.charges_ns["data"] + report.charges_ns["data.startup"];
+    assert_eq!(waited, 15_000_000);
+}
+
+#[test]
+fn the_queue_is_averaged_over_time_and_looked_at_when_a_wait_begins() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    b.counter(&format!("{QUEUE_DEPTH} train"), &[(0, 0.0), (50_000, 4.0)]);
+    let report = diagnose(&b.build(100_000));
+    let queue = report.loaders[0].queue.expect("there is a counter");
+    assert_eq!((queue.mean, queue.min, queue.empty), (2.0, 0.0, 0.5));
+}
+
+#[test]
+fn the_threads_of_one_worker_in_several_epochs_are_one_row() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    for (epoch, tid) in [(0u64, 101), (1, 201)] {
+        let worker = b.thread(tid, "dataloader-0");
+        for i in 0..5 {
+            let at = (epoch * 5 + i) * 10_000;
+            b.stage(
+                worker,
+                cat::DATA_GET,
+                epoch * 5 + i,
+                Some(1000),
+                (at, at + 4000),
+            );
+            b.stage(
+                worker,
+                cat::DATA_COLLATE,
+                epoch * 5 + i,
+                Some(1000),
+                (at + 4000, at + 5000),
+            );
+        }
+    }
+    let report = diagnose(&b.build(100_000));
+    assert_eq!(report.workers.len(), 1);
+    let worker = &report.workers[0];
+    assert_eq!(
+        (worker.threads, worker.batches, worker.tid),
+        (2, 10, Some(201))
+    );
+    assert_eq!(
+        (worker.get_mean_ns, worker.collate_mean_ns),
+        (Some(4_000_000), Some(1_000_000))
+    );
+    assert_eq!((worker.busy_share, worker.cpu_share), (0.5, Some(0.4)));
+    assert_eq!(worker.loader.as_deref(), Some("train"));
+}
+
+#[test]
+fn what_was_not_measured_is_absent() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    let report = diagnose(&b.build(100_000));
+    assert!(report.workers.is_empty());
+    assert_eq!(report.loaders[0].queue, None);
+    assert_eq!(report.evidence.level, "spans");
+    let missing: Vec<&str> = report
+        .evidence
+        .missing
+        .iter()
+        .map(|m| m.what.as_str())
+        .collect();
+    assert!(missing.contains(&"scheduler events") && missing.contains(&"device activity"));
+    let json = serde_json::to_value(&report).expect("a report is JSON");
+    assert!(json["devices"][0]["exposed_comm"].is_null());
+}
+
+#[test]
+fn a_report_survives_json() {
+    for trace in [
+        with_workers(50, 7000, 12_345),
+        common::in_process(33, 6789, 97),
+    ] {
+        let report = diagnose(&trace);
+        let json = serde_json::to_string(&report).expect("a report is JSON");
+        let back: Report = serde_json::from_str(&json).expect("its own JSON");
+        assert_eq!(back, report);
+        assert_eq!(back.to_string(), report.to_string());
+    }
+}
+
+#[test]
+fn a_partial_recording_says_so_before_anything_else() {
+    let mut trace = with_workers(50, 7000, 12_000);
+    trace.meta.state = State::Partial;
+    let report = diagnose(&trace);
+    assert!(!report.finished);
+    assert!(
+        report
+            .to_string()
+            .contains("\npartial: the recording was not finished")
+    );
+}
+
+#[test]
+fn a_usual_report_fits_one_screen() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let workers: Vec<_> = (0..4)
+        .map(|i| b.thread(101 + i, &format!("dataloader-{i}")))
+        .collect();
+    for step in 0..40u64 {
+        let (at, worker) = (step * 20_000, workers[(step % 4) as usize]);
+        b.step("train", 0, step, 100, (at, at + 20_000));
+        b.wait(
+            main,
+            "train",
+            (0, step),
+            Some((step, 101 + (step % 4) as u32)),
+            (at, at + 12_000),
+        );
+        b.stage(
+            worker,
+            cat::DATA_GET,
+            step,
+            Some(1000),
+            (at.saturating_sub(40_000), at + 10_000),
+        );
+        b.stage(
+            worker,
+            cat::DATA_COLLATE,
+            step,
+            Some(1800),
+            (at + 10_000, at + 11_900),
+        );
+        b.phase(main, "forward", (at + 13_000, at + 16_000));
+        b.phase(main, "backward", (at + 16_000, at + 20_000));
+    }
+    b.counter(&format!("{QUEUE_DEPTH} train"), &[(0, 0.0)]);
+    let text = diagnose(&b.build(800_000)).to_string();
+    assert!(text.lines().count() <= 44, "{text}");
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
+    let first = "mlp: 58 % of the window is data wait; main waits for 4 threads dataloader-*,";
+    assert_eq!(text.lines().next(), Some(first));
+}
