@@ -42,10 +42,17 @@ pub fn read(path: &Path) -> Result<ReadOutcome, ReadError> {
 
 fn array(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadError> {
     let mut rebuild = Rebuild::default();
-    let found = array::lines(&mut *source.text, &mut rebuild).map_err(|source| ReadError::Io {
-        path: path.into(),
-        source,
-    })?;
+    let mut found =
+        array::lines(&mut *source.text, &mut rebuild).map_err(|source| ReadError::Io {
+            path: path.into(),
+            source,
+        })?;
+    if rebuild.schema.is_none() && found.damaged > 0 {
+        // Another program may have laid it out anew.
+        rebuild = Rebuild::default();
+        let (unusable, whole) = object::events(&mut *open(path)?.text, &mut rebuild);
+        (found.damaged, found.cut) = (unusable, !whole);
+    }
     check_schema(path, rebuild.schema.unwrap_or(0))?;
     if rebuild.schema.is_none() {
         let reason = "it is a list of events without the event that gpustall puts first; \

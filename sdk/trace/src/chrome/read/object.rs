@@ -53,27 +53,34 @@ pub(super) fn block(text: &mut dyn BufRead) -> Found {
     found
 }
 
-/// Reads the events into `rebuild`. Returns how many could not be used, and whether the list was
+/// Reads the events of either form into `rebuild`, wherever its lines end. Returns how many could not be used, and whether the list was
 /// read to its end.
 pub(super) fn events(text: &mut dyn BufRead, rebuild: &mut Rebuild) -> (u64, bool) {
-    let (mut unusable, mut complete) = (0, false);
-    let mut json = Vec::new();
     let mut scanner = Scanner::new(text);
+    if matches!(scanner.peek(), Ok(b'[')) {
+        return event_list(&mut scanner, rebuild);
+    }
+    let mut read = (0, false);
     // Where the text stops being JSON, the events before that are kept.
     let _ = scanner.object(|scanner, key| {
         if key != "traceEvents" {
             return scanner.value(None);
         }
-        scanner.array(|scanner| {
-            json.clear();
-            scanner.value(Some(&mut json))?;
-            unusable += u64::from(rebuild.add(&json).is_err());
-            Ok(())
-        })?;
-        complete = true;
+        read = event_list(scanner, rebuild);
+        if read.1 { Ok(()) } else { Err(Stop::End) }
+    });
+    read
+}
+
+fn event_list(scanner: &mut Scanner<'_>, rebuild: &mut Rebuild) -> (u64, bool) {
+    let (mut unusable, mut json) = (0, Vec::new());
+    let whole = scanner.array(|scanner| {
+        json.clear();
+        scanner.value(Some(&mut json))?;
+        unusable += u64::from(rebuild.add(&json).is_err());
         Ok(())
     });
-    (unusable, complete)
+    (unusable, whole.is_ok())
 }
 
 fn header(scanner: &mut Scanner<'_>, found: &mut Found) -> Result<(), Stop> {
