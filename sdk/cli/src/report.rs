@@ -3,7 +3,7 @@
 use crate::args::ReportArgs;
 use crate::output::{complain, print};
 use gpustall_diagnose::{REPORT_SCHEMA, Report, diagnose};
-use gpustall_trace::{ReadError, State, Trace, read};
+use gpustall_trace::{ReadError, Trace, read};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -23,7 +23,9 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
             }
         };
         match (args.json, several) {
-            (true, true) => list.push(json!({ "trace": path, "report": report })),
+            (true, true) => {
+                list.push(json!({ "trace": path.display().to_string(), "report": report }))
+            }
             (true, false) => print(&serde_json::to_string_pretty(&report)?)?,
             (false, true) => {
                 let gap = if i == 0 { "" } else { "\n" };
@@ -38,8 +40,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-/// The report that the trace carries, if it is finished and this build understands it; else a
-/// new one.
+/// The report that the trace carries, if it has one and this build understands it; else a new
+/// one.
 fn report(path: &Path, fresh: bool) -> Result<Report, ReadError> {
     let outcome = read(path)?;
     if !fresh && let Some(report) = carried(&outcome.trace) {
@@ -59,10 +61,7 @@ fn report(path: &Path, fresh: bool) -> Result<Report, ReadError> {
 }
 
 fn carried(trace: &Trace) -> Option<Report> {
-    let report = trace
-        .report
-        .as_ref()
-        .filter(|_| trace.meta.state == State::Finished)?;
+    let report = trace.report.as_ref()?;
     let schema = report.get("schema").and_then(Value::as_u64);
     if schema != Some(u64::from(REPORT_SCHEMA)) {
         return None;

@@ -1,0 +1,320 @@
+//! The command as a user runs it: what it prints, where, and its exit codes.
+
+use gpustall_diagnose::{Report, annotate, diagnose};
+use gpustall_trace::vocab::{arg, cat, kind};
+use gpustall_trace::{
+    EventRef, Interval, Meta, PartialWriter, Pid, State, Tid, Trace, TraceTime, TrackKind,
+    ValueRef, partial_path, read, write_finished,
+};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+const PID: Pid = Pid(100);
+const STEPS: Pid = Pid(Pid::SYNTHETIC);
+
+/// A recording of 20 steps of 10 ms, 7 of which are wait, as a job leaves it that is killed.
+fn partial(dir: &Path, name: &str) -> PathBuf {
+    let path = partial_path(&dir.join(format!("{name}.trace.json.gz")));
+    let meta = Meta {
+        name: name.into(),
+        pid: PID,
+        cpus: 8,
+        ..Meta::default()
+    };
+    let mut writer = PartialWriter::create(&path, &meta).expect("the directory is writable");
+    writer.push(&EventRef::Process {
+        pid: PID,
+        name: "trainer",
+        sort: 0,
+    });
+    for (pid, tid, name, kind) in [
+        (PID, 100, "main", TrackKind::Thread),
+        (PID, 101, "dataloader-0", TrackKind::Thread),
+        (STEPS, Pid::SYNTHETIC, "steps", TrackKind::Synthetic),
+    ] {
+        writer.push(&EventRef::Track {
+            pid,
+            tid: Tid(tid),
+            name,
+            sort: 0,
+            kind,
+        });
+    }
+    for step in 0..20 {
+        let at = step * 10_000_000;
+        let mut slice = |pid, tid, name, cat, (start, end), args: &[_]| {
+            let time = |t| TraceTime::from_nanos(at + t);
+            let span = Interval::new(time(start), time(end));
+            writer.push(&EventRef::Slice {
+                pid,
+                tid: Tid(tid),
+                name,
+                cat,
+                span,
+                args,
+            });
+        };
+        let args = [
+            (arg::LOADER, ValueRef::Str("train")),
+            (arg::KIND, ValueRef::Str(kind::TRAIN)),
+            (arg::EPOCH, ValueRef::U64(0)),
+            (arg::STEP, ValueRef::U64(step)),
+            (arg::THREAD, ValueRef::U64(100)),
+            (arg::BATCH, ValueRef::U64(step)),
+            (arg::WORKER, ValueRef::U64(101)),
+        ];
+        let batch = [
+            (arg::BATCH, ValueRef::U64(step)),
+            (arg::ITEMS, ValueRef::U64(32)),
+        ];
+        slice(
+            STEPS,
+            Pid::SYNTHETIC,
+            "step",
+            cat::STEP,
+            (0, 10_000_000),
+            &args,
+        );
+        slice(PID, 100, "data wait", cat::DATA_WAIT, (0, 7_000_000), &args);
+        slice(PID, 101, "get", cat::DATA_GET, (0, 6_000_000), &batch);
+        slice(
+            PID,
+            101,
+            "collate",
+            cat::DATA_COLLATE,
+            (6_000_000, 6_900_000),
+            &batch,
+        );
+    }
+    writer.flush().expect("the disk is not full");
+    path
+}
+
+/// The same, finished as a session does it, and what it printed.
+fn finished(dir: &Path, name: &str) -> (PathBuf, Report) {
+    let mut trace = read(&partial(dir, name))
+        .expect("it was just written")
+        .trace;
+    trace.meta.state = State::Finished;
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    let path = dir.join(format!("{name}.trace.json.gz"));
+    write_finished(&path, &trace).expect("the directory is writable");
+    (path, report)
+}
+
+fn gpustall(args: &[&str], paths: &[&Path]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .args(args)
+        .args(paths)
+        .output()
+        .expect("the command starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn dir() -> TempDir {
+    tempfile::tempdir().expect("there is a place for temporary files")
+}
+
+#[test]
+fn a_finished_trace_is_reported_in_the_words_of_finish() {
+    let dir = dir();
+    let (path, report) = finished(dir.path(), "mlp");
+    for args in [&["report"][..], &["report", "--fresh"]] {
+        let output = gpustall(args, &[&path]);
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(stdout(&output), format!("{report}\n"));
+        assert_eq!(stderr(&output), "");
+    }
+}
+
+#[test]
+fn the_carried_report_is_shown_unless_a_fresh_one_is_asked_for() {
+    let dir = dir();
+    let (path, _) = finished(dir.path(), "mlp");
+    let mut trace = read(&path).expect("it was just written").trace;
+    let carried = trace.report.as_mut().expect("it carries a report");
+    carried["verdict"] = "said by finish".into();
+    write_finished(&path, &trace).expect("the directory is writable");
+    assert!(stdout(&gpustall(&["report"], &[&path])).starts_with("said by finish\n"));
+    assert!(stdout(&gpustall(&["report", "--fresh"], &[&path])).starts_with("mlp: "));
+    // A report of another schema is not understood.
+    let carried = trace.report.as_mut().expect("it carries a report");
+    carried["schema"] = 4_000_000_000u32.into();
+    write_finished(&path, &trace).expect("the directory is writable");
+    assert!(stdout(&gpustall(&["report"], &[&path])).starts_with("mlp: "));
+}
+
+#[test]
+fn json_is_the_report() {
+    let dir = dir();
+    let (path, report) = finished(dir.path(), "mlp");
+    let output = gpustall(&["report", "--json"], &[&path]);
+    let back: Report = serde_json::from_slice(&output.stdout).expect("it is a report");
+    assert_eq!(back, report);
+}
+
+#[test]
+fn several_traces_stand_each_under_its_name() {
+    let dir = dir();
+    let (one, first) = finished(dir.path(), "one");
+    let (two, second) = finished(dir.path(), "two");
+    let output = gpustall(&["report"], &[&one, &two]);
+    let (one_name, two_name) = (one.display(), two.display());
+    let expected = format!("==> {one_name} <==\n{first}\n\n==> {two_name} <==\n{second}\n");
+    assert_eq!(stdout(&output), expected);
+
+    let output = gpustall(&["report", "--json"], &[&one, &two]);
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(list[1]["trace"], two_name.to_string());
+    assert_eq!(list[1]["report"]["name"], "two");
+}
+
+#[test]
+fn a_partial_trace_is_diagnosed_and_called_partial() {
+    let dir = dir();
+    let path = partial(dir.path(), "killed");
+    let output = gpustall(&["report"], &[&path]);
+    assert_eq!(output.status.code(), Some(0));
+    let text = stdout(&output);
+    assert!(text.starts_with("killed: 6"), "{text}");
+    assert!(
+        text.contains("\npartial: the recording was not finished"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_an_error_and_the_others_are_still_reported() {
+    let dir = dir();
+    let (path, report) = finished(dir.path(), "mlp");
+    let none = dir.path().join("none.json");
+    let text = dir.path().join("text.json");
+    std::fs::write(&text, "no trace at all").expect("the directory is writable");
+    let output = gpustall(&["report"], &[&none, &text, &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("error: cannot read"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(
+        stderr(&output).contains("text.json is not a gpustall trace"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stdout(&output).contains(&report.to_string()));
+}
+
+#[test]
+fn a_wrong_command_line_has_a_code_of_its_own() {
+    assert_eq!(gpustall(&["report"], &[]).status.code(), Some(2));
+    assert_eq!(
+        gpustall(&["report", "--jsn", "x"], &[]).status.code(),
+        Some(2)
+    );
+    assert_eq!(gpustall(&[], &[]).status.code(), Some(2));
+}
+
+#[test]
+fn help_has_examples_and_the_exit_codes() {
+    for args in [&["report", "--help"][..], &["finish", "--help"]] {
+        let output = gpustall(args, &[]);
+        assert_eq!(output.status.code(), Some(0));
+        assert!(stdout(&output).contains("EXAMPLES:"));
+        assert!(stdout(&output).contains("EXIT CODES:"));
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let dir = dir();
+    let (path, _) = finished(dir.path(), "mlp");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .args(["report", "--json"])
+        // More than a pipe holds.
+        .args(std::iter::repeat_n(&path, 50))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stderr(&output), "");
+}
+
+#[test]
+fn finish_turns_a_partial_trace_into_one_with_its_chains() {
+    let dir = dir();
+    let path = partial(dir.path(), "killed");
+    let output = gpustall(&["finish"], &[&path]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let written = dir.path().join("killed.trace.json.gz");
+    let text = stdout(&output);
+    assert!(
+        text.ends_with(&format!("\n\ntrace: {}\n", written.display())),
+        "{text}"
+    );
+    let trace: Trace = read(&written).expect("it was just written").trace;
+    assert!(trace.report.is_some());
+    assert!(
+        trace
+            .slices
+            .iter()
+            .any(|slice| trace.text(slice.cat) == cat::FINDING)
+    );
+    assert!(path.exists());
+    // The report of the finished trace is the one that finish printed.
+    let report = stdout(&gpustall(&["report"], &[&written]));
+    assert!(text.starts_with(report.trim_end()), "{text}\n{report}");
+}
+
+#[test]
+fn finish_overwrites_only_what_it_was_told_to() {
+    let dir = dir();
+    let path = partial(dir.path(), "killed");
+    assert_eq!(gpustall(&["finish"], &[&path]).status.code(), Some(0));
+    let again = gpustall(&["finish"], &[&path]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        stderr(&again).contains("is there already"),
+        "{}",
+        stderr(&again)
+    );
+    let other = dir.path().join("other.json");
+    for _ in 0..2 {
+        let output = gpustall(&["finish", "-o"], &[&other, &path]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn finish_refuses_what_is_finished_and_what_it_cannot_write() {
+    let dir = dir();
+    let (path, _) = finished(dir.path(), "mlp");
+    let output = gpustall(&["finish", "-o"], &[&dir.path().join("x.json"), &path]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("is finished already"),
+        "{}",
+        stderr(&output)
+    );
+    let partial = partial(dir.path(), "killed");
+    let nowhere = dir.path().join("no/such/place.json");
+    let output = gpustall(&["finish", "-o"], &[&nowhere, &partial]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("cannot create the trace file"),
+        "{}",
+        stderr(&output)
+    );
+}
