@@ -20,6 +20,10 @@ const THREAD_ROWS = `
 const ASYNC_ROWS = `
   select count(*) from slice where track_id not in (select id from thread_track)`;
 
+const TIMES = `
+  select coalesce(sum(ts), 0), coalesce(sum(dur), 0) from slice
+  where dur > 0 and track_id in (select id from thread_track)`;
+
 // The `batch` flows: for both ends the categories of the slice and of the one around it, and the
 // thread.
 const BATCH_FLOWS = `
@@ -64,6 +68,9 @@ async function check(directory, trace, rows) {
     } else if (rows.slices !== undefined && threadRows < rows.slices) {
       faults.push(`slices: Perfetto has ${threadRows}, the file ${rows.slices}`);
     }
+    const [[starts, lengths]] = await processor.query(TIMES);
+    equal('sum of starts', Number(starts), rows.sum_of_starts_ns);
+    equal('sum of lengths', Number(lengths), rows.sum_of_lengths_ns);
     equal('async slices', asyncRows, rows.async_slices);
     equal('counter samples', await processor.number('select count(*) from counter'), rows.counters);
     equal('flows', await processor.number('select count(*) from flow'), rows.flows);

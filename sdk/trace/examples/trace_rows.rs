@@ -18,6 +18,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let unfinished = trace.arg(&slice.args, vocab::arg::UNFINISHED).is_some();
         !(partial && unfinished)
     });
+    let spans: Vec<_> = slices.map(|slice| slice.span).collect();
+    let long = spans.iter().filter(|span| !span.is_empty());
+    let starts: u64 = long.clone().map(|span| span.start.as_nanos()).sum();
+    let lengths: u64 = long.map(|span| span.len().get()).sum();
     let finite = trace
         .counters
         .iter()
@@ -35,7 +39,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .count();
     let rows = serde_json::json!({
         "partial": partial,
-        "slices": slices.count(),
+        "slices": spans.len(),
+        "sum_of_starts_ns": starts,
+        "sum_of_lengths_ns": lengths,
         "instants": (!partial).then_some(trace.instants.len()),
         "counters": finite + trace.losses.len(),
         "flows": drawn.len(),

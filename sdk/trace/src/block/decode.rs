@@ -1,9 +1,10 @@
 //! Reading the block, chunk by chunk.
 
-use super::chunk::{Cell, Chunk};
+use super::chunk::Chunk;
+use super::columns::{ArgsOf, Sum, same_length};
 use crate::{
-    Arg, Args, AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Interval, Loss,
-    Nanos, Pid, Process, Slice, Symbol, Tid, Trace, TraceTime, Track, TrackId, TrackKind, Value,
+    AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Interval, Loss, Nanos, Pid,
+    Process, Slice, Symbol, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
 };
 
 /// Puts a trace together from the chunks of its block.
@@ -55,7 +56,7 @@ impl Decoder {
         self.trace
     }
 
-    fn symbol(&self, number: u32) -> Result<Symbol, String> {
+    pub(super) fn symbol(&self, number: u32) -> Result<Symbol, String> {
         let symbol = self.symbols.get(number as usize).copied();
         symbol.ok_or_else(|| format!("string {number} is not there"))
     }
@@ -244,74 +245,6 @@ impl Decoder {
     }
 }
 
-fn same_length(lengths: &[usize]) -> Result<(), String> {
-    if lengths.iter().all(|&length| length == lengths[0]) {
-        Ok(())
-    } else {
-        Err(format!("columns of different lengths {lengths:?}"))
-    }
-}
-
 fn span(start: TraceTime, dur: u64) -> Interval {
     Interval::new(start, start + Nanos::new(dur))
-}
-
-/// A column of differences, summed up again modulo 2^64.
-#[derive(Default)]
-struct Sum(u64);
-
-impl Sum {
-    fn next(&mut self, delta: i64) -> u64 {
-        self.0 = self.0.wrapping_add(delta as u64);
-        self.0
-    }
-
-    fn time(&mut self, delta: i64) -> TraceTime {
-        TraceTime::from_nanos(self.next(delta))
-    }
-}
-
-/// The arguments of the rows of a chunk, one row after the other.
-struct ArgsOf<'c> {
-    shape: &'c [u32],
-    shapes: &'c [Vec<u32>],
-    cells: std::slice::Iter<'c, Cell>,
-}
-
-impl<'c> ArgsOf<'c> {
-    fn new(c: &'c Chunk<'_>, rows: usize) -> Result<Self, String> {
-        same_length(&[rows, c.shape.len()])?;
-        Ok(Self {
-            shape: &c.shape,
-            shapes: &c.shapes,
-            cells: c.args.iter(),
-        })
-    }
-
-    fn next(&mut self, of: &Decoder, row: usize) -> Result<Args, String> {
-        let keys = self
-            .shapes
-            .get(self.shape[row] as usize)
-            .ok_or("a shape is not there")?;
-        let mut args: Vec<Arg> = Vec::with_capacity(keys.len().min(self.cells.len()));
-        for &key in keys {
-            let cell = self.cells.next().ok_or("values of arguments are missing")?;
-            let value = match *cell {
-                Cell::Bool(v) => Value::Bool(v),
-                Cell::U64(v) => Value::U64(v),
-                Cell::I64(v) => Value::I64(v),
-                Cell::F64(v) => Value::F64(v),
-                Cell::Str(number) => Value::Str(of.symbol(number)?),
-            };
-            args.push((of.symbol(key)?, value));
-        }
-        Ok(args.into_boxed_slice())
-    }
-
-    fn finish(mut self) -> Result<(), String> {
-        match self.cells.next() {
-            None => Ok(()),
-            Some(_) => Err("values of arguments are left over".into()),
-        }
-    }
 }

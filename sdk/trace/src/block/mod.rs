@@ -3,6 +3,7 @@
 //! Layout, for another reader, in `docs/trace-format.md`.
 
 mod chunk;
+mod columns;
 mod decode;
 mod write;
 

@@ -1,8 +1,10 @@
 //! One event as lines of Chrome JSON. Every line ends in `,\n`.
 
+use super::introduce::{note, process, track};
 use super::json;
-use crate::schema::{COUNTER_EVENT, END_EVENT, LOSS_CAT, META_EVENT, NOTE_EVENT, TRACE_SCHEMA};
-use crate::{EventRef, Interval, Meta, Pid, Tid, TraceTime, TrackKind, ValueRef, vocab};
+use super::line::Line;
+use crate::schema::{COUNTER_EVENT, LOSS_CAT};
+use crate::{EventRef, Interval, Pid, Tid, TraceTime, ValueRef, vocab};
 
 /// Where an event lies.
 pub(super) type Place = (Pid, Tid);
@@ -80,61 +82,6 @@ pub(super) fn event(out: &mut Vec<u8>, event: &EventRef<'_>, owner: Pid) {
         EventRef::Loss { source, at, total } => loss(out, owner, source, at, total),
         EventRef::Note { text } => note(out, owner, text),
     }
-}
-
-/// The line that makes a file ours: the schema and the recording's `meta`.
-pub(super) fn meta(out: &mut Vec<u8>, meta: &Meta) {
-    let mut line = Line::start(out, b'M', meta.pid);
-    line.text("name", META_EVENT);
-    line.raw(",\"args\":{\"schema\":");
-    json::integer(line.out, TRACE_SCHEMA);
-    line.raw(",\"meta\":");
-    serde_json::to_writer(&mut *line.out, meta).expect("a Vec takes every write");
-    line.raw("}");
-    line.end();
-}
-
-/// The line after the last event of a finished file.
-pub(super) fn end(out: &mut Vec<u8>, owner: Pid) {
-    let mut line = Line::start(out, b'M', owner);
-    line.text("name", END_EVENT);
-    line.end();
-}
-
-pub(super) fn process(out: &mut Vec<u8>, pid: Pid, name: &str, sort: i32) {
-    let mut line = Line::start(out, b'M', pid);
-    line.text("name", "process_name");
-    line.args([("name", ValueRef::Str(name))].into_iter());
-    line.end();
-    let mut line = Line::start(out, b'M', pid);
-    line.text("name", "process_sort_index");
-    line.args([("sort_index", ValueRef::I64(sort.into()))].into_iter());
-    line.end();
-}
-
-/// A track; `lane_of` names the track whose overlapping slices an extra lane holds.
-pub(super) fn track(
-    out: &mut Vec<u8>,
-    place: Place,
-    name: &str,
-    sort: i32,
-    kind: TrackKind,
-    lane_of: Option<Tid>,
-) {
-    let mut line = Line::at(out, b'M', place);
-    line.text("name", "thread_name");
-    let kind = match kind {
-        TrackKind::Thread => "thread",
-        TrackKind::Synthetic => "synthetic",
-    };
-    let own = [("name", ValueRef::Str(name)), ("kind", ValueRef::Str(kind))];
-    let lane = lane_of.map(|tid| ("lane_of", ValueRef::U64(tid.0.into())));
-    line.args(own.into_iter().chain(lane));
-    line.end();
-    let mut line = Line::at(out, b'M', place);
-    line.text("name", "thread_sort_index");
-    line.args([("sort_index", ValueRef::I64(sort.into()))].into_iter());
-    line.end();
 }
 
 pub(super) fn slice<'a>(
@@ -303,83 +250,4 @@ pub(super) fn loss(out: &mut Vec<u8>, owner: Pid, source: &str, at: TraceTime, t
     json::integer(line.out, total);
     line.args([("value", ValueRef::F64(total as f64))].into_iter());
     line.end();
-}
-
-fn note(out: &mut Vec<u8>, owner: Pid, text: &str) {
-    let mut line = Line::start(out, b'M', owner);
-    line.text("name", NOTE_EVENT);
-    line.args([("text", ValueRef::Str(text))].into_iter());
-    line.end();
-}
-
-/// An event that is being appended.
-struct Line<'o> {
-    out: &'o mut Vec<u8>,
-}
-
-impl<'o> Line<'o> {
-    fn start(out: &'o mut Vec<u8>, ph: u8, pid: Pid) -> Self {
-        out.extend_from_slice(b"{\"ph\":\"");
-        out.push(ph);
-        out.extend_from_slice(b"\",\"pid\":");
-        json::integer(out, pid.0);
-        Self { out }
-    }
-
-    fn at(out: &'o mut Vec<u8>, ph: u8, (pid, tid): Place) -> Self {
-        let line = Self::start(out, ph, pid);
-        line.out.extend_from_slice(b",\"tid\":");
-        json::integer(line.out, tid.0);
-        line
-    }
-
-    fn raw(&mut self, text: &str) {
-        self.out.extend_from_slice(text.as_bytes());
-    }
-
-    fn key(&mut self, key: &str) {
-        self.raw(",\"");
-        self.raw(key);
-        self.raw("\":");
-    }
-
-    fn text(&mut self, key: &str, text: &str) {
-        self.key(key);
-        json::string(self.out, text);
-    }
-
-    fn named(&mut self, name: &str, cat: &str) {
-        self.text("name", name);
-        self.text("cat", cat);
-    }
-
-    fn time(&mut self, key: &str, ns: u64) {
-        self.key(key);
-        json::micros(self.out, ns);
-    }
-
-    /// An id that is unique in the process and category of the event only.
-    fn local_id(&mut self, id: u64) {
-        self.raw(&format!(",\"id2\":{{\"local\":\"{id:#x}\"}}"));
-    }
-
-    fn args<'a>(&mut self, args: impl Iterator<Item = (&'a str, ValueRef<'a>)>) {
-        let mut before = ",\"args\":{";
-        let mut any = false;
-        for (key, value) in args {
-            self.raw(before);
-            json::string(self.out, key);
-            self.out.push(b':');
-            json::value(self.out, value);
-            before = ",";
-            any = true;
-        }
-        if any {
-            self.out.push(b'}');
-        }
-    }
-
-    fn end(self) {
-        self.out.extend_from_slice(b"},\n");
-    }
 }

@@ -1,7 +1,7 @@
 //! The finished file: the Chrome view of a trace, and after it everything, lossless.
 
 use super::output::Output;
-use super::{encode, json, layout};
+use super::{encode, introduce, json, layout};
 use crate::block;
 use crate::schema::{PRODUCER, TRACE_SCHEMA};
 use crate::{Args, Trace, TrackKind, Value, ValueRef, WriteError};
@@ -98,7 +98,7 @@ fn head(out: &mut Vec<u8>, trace: &Trace) {
     out.extend_from_slice(b",\"name\":");
     json::string(out, &trace.meta.name);
     out.extend_from_slice(b"},\n\"traceEvents\":[\n");
-    encode::meta(out, &trace.meta);
+    introduce::meta(out, &trace.meta);
 }
 
 /// Writes the events that viewers draw.
@@ -109,17 +109,17 @@ fn view(
     stats: &mut WriteStats,
 ) -> io::Result<()> {
     for p in &trace.processes {
-        lines.add(|out| encode::process(out, p.pid, trace.text(p.name), p.sort))?;
+        lines.add(|out| introduce::process(out, p.pid, trace.text(p.name), p.sort))?;
     }
     for t in &trace.tracks {
         let name = trace.text(t.name);
-        lines.add(|out| encode::track(out, (t.pid, t.tid), name, t.sort, t.kind, None))?;
+        lines.add(|out| introduce::track(out, (t.pid, t.tid), name, t.sort, t.kind, None))?;
     }
     for lane in &layout.lanes {
         let t = &trace.tracks[lane.track];
         let name = format!("{} ({})", trace.text(t.name), lane.number);
         let (place, kind) = ((t.pid, lane.tid), TrackKind::Synthetic);
-        lines.add(|out| encode::track(out, place, &name, t.sort, kind, Some(t.tid)))?;
+        lines.add(|out| introduce::track(out, place, &name, t.sort, kind, Some(t.tid)))?;
         stats.lanes += 1;
     }
     for (s, place) in trace.slices.iter().zip(&layout.slices) {
@@ -165,7 +165,7 @@ fn view(
         stats.async_slices += 1;
     }
     lines.add(|out| {
-        encode::end(out, trace.meta.pid);
+        introduce::end(out, trace.meta.pid);
         // The last element of a JSON array has no comma.
         out.truncate(out.len() - 2);
         out.push(b'\n');

@@ -2,6 +2,7 @@
 
 use super::claim::{self, Claim};
 use super::encode;
+use super::introduce;
 use super::stream::Stream;
 use crate::{EventRef, Meta, Pid, WriteError};
 use std::fs::File;
@@ -56,7 +57,7 @@ impl PartialWriter {
         };
         let written = writer.stream.preamble(|out| {
             out.extend_from_slice(b"[\n");
-            encode::meta(out, meta);
+            introduce::meta(out, meta);
         });
         written.map_err(|source| writer.write_error(source))?;
         Ok(writer)

@@ -1,6 +1,7 @@
 //! Reading our own files.
 
 mod array;
+mod introduced;
 mod line;
 mod object;
 mod rebuild;
