@@ -9,6 +9,7 @@ use crate::stats::round_share;
 use crate::steps::{MIN_STEPS, tell_apart};
 use crate::timeline::Timeline;
 use crate::window::{Trainer, Window, window};
+use crate::workers::shortage;
 use crate::{evidence, loaders, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
@@ -73,7 +74,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report);
+    add_notes(&mut report, trace.meta.cpus);
     report.verdict = verdict::verdict(&report, steps.count);
     report
 }
@@ -143,7 +144,14 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report) {
+fn add_notes(report: &mut Report, cpus: u32) {
+    if let Some(short) = shortage(report.workers.iter(), report.devices.len(), cpus) {
+        report.notes.push(format!(
+            "{}: what counts as compute may be waiting for a CPU too. Try .num_workers({}).",
+            short.describe(),
+            short.fitting
+        ));
+    }
     if !report.lost_events.is_empty() {
         let sources: Vec<String> = report
             .lost_events

@@ -55,7 +55,8 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
     miss(
         true,
         "scheduler events",
-        "whether a thread ran, waited for a CPU, or was blocked, and on what",
+        "whether a thread ran, waited for a CPU, or was blocked; until then compute is all time \
+         that nothing else accounts for",
         "",
     );
     miss(

@@ -96,6 +96,7 @@ impl Run<'_> {
                 .filter(|(of, _)| *of == loader)
                 .map(|(_, w)| w)
                 .collect(),
+            trainers: self.trainers.len(),
             cpus: self.timeline.trace.meta.cpus,
             rest: prediction
                 .as_ref()

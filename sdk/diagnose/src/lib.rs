@@ -55,6 +55,7 @@ pub use report::{
 };
 pub use stats::Distribution;
 pub use steps::{MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use workers::CPU_SHORT_SHARE;
 
 use gpustall_trace::Trace;
 

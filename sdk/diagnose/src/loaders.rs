@@ -9,6 +9,9 @@ use gpustall_trace::vocab::QUEUE_DEPTH;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 use std::collections::BTreeMap;
 
+/// A counter value beyond this is no queue depth.
+const MAX_DEPTH: f64 = 1e9;
+
 /// One loader's row and what else a remedy needs to know of it.
 #[derive(Debug, Clone)]
 pub(crate) struct LoaderFacts {
@@ -74,7 +77,7 @@ fn loader(
             kind: key.kind.as_str().to_owned(),
             batches: finished.len() as u64,
             wait: Distribution::of(finished.iter().map(|wait| wait.span.len())),
-            wait_share: round_share(waited.share_of(steps).min(1.0)),
+            wait_share: (steps > Nanos::ZERO).then(|| round_share(waited.share_of(steps).min(1.0))),
             in_process: (inside + outside > 0).then_some(inside > outside),
             queue: queue(timeline, judged, key, waits),
         },
@@ -123,7 +126,7 @@ fn queue(
     let mut samples: Vec<(TraceTime, f64)> = trace
         .counters
         .iter()
-        .filter(|sample| sample.series == series && sample.value.is_finite())
+        .filter(|sample| sample.series == series && sample.value.abs() < MAX_DEPTH)
         .map(|sample| (sample.at, sample.value))
         .collect();
     samples.sort_by_key(|&(at, _)| at);
@@ -151,7 +154,7 @@ fn queue(
     let empty = waits.iter().filter(empty).count() as f64;
     Some(Queue {
         mean: round_share(area / covered.get() as f64),
-        min,
+        min: round_share(min),
         empty: round_share(empty / waits.len().max(1) as f64),
     })
 }

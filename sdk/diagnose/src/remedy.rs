@@ -8,6 +8,7 @@ use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
+use crate::workers::shortage;
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
 
@@ -24,6 +25,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) workers: Vec<&'a Worker>,
     /// CPUs that the job may use; 0 if not known.
     pub(crate) cpus: u32,
+    /// Threads that run steps.
+    pub(crate) trainers: usize,
     /// Mean steady step without the loss.
     pub(crate) rest: Option<Nanos>,
 }
@@ -119,8 +122,8 @@ fn in_process(facts: &Facts<'_>) -> String {
         )
     } else {
         format!(
-            "{cost}: that would take {enough} workers, but this job may use {} CPUs. First \
-             {CHEAPER}.",
+            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+             {enough} of them beside the trainer.",
             facts.cpus
         )
     }
@@ -128,6 +131,13 @@ fn in_process(facts: &Facts<'_>) -> String {
 
 fn with_workers(facts: &Facts<'_>) -> String {
     let have = facts.workers.len() as u64;
+    if let Some(short) = shortage(facts.workers.iter().copied(), facts.trainers, facts.cpus) {
+        return format!(
+            "fewer workers, .num_workers({}): {}. Or {CHEAPER}.",
+            short.fitting,
+            short.describe()
+        );
+    }
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
         return format!(
@@ -143,8 +153,9 @@ fn with_workers(facts: &Facts<'_>) -> String {
             may_use(facts.cpus),
         ),
         Some((enough, made, rest)) if enough > have => format!(
-            "a batch takes {made} to make, the rest of a step {rest}: that would take {enough} \
-             workers, but this job may use {} CPUs. First {CHEAPER}.",
+            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: a \
+             batch takes {made} to make, the rest of a step {rest}, so {enough} of them beside \
+             the trainer.",
             facts.cpus
         ),
         _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),

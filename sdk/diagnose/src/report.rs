@@ -221,8 +221,8 @@ pub struct Loader {
     pub batches: u64,
     /// The waits for them.
     pub wait: Distribution,
-    /// Share of the loader's steps that was wait.
-    pub wait_share: f64,
+    /// Share of the loader's steps that was wait; `null` if it has no steps in the window.
+    pub wait_share: Option<f64>,
     /// Whether batches are made inside `next()`; `null` if nothing says so.
     pub in_process: Option<bool>,
     /// Batches made and not yet taken, where that was counted.

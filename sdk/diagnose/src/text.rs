@@ -64,7 +64,7 @@ impl Report {
         let first = &self.first_steps;
         let warm = match first.warmup {
             0 => String::new(),
-            n => format!(", {n} of them warm-up"),
+            n => format!(" ({n} warm-up)"),
         };
         fmt_steps(f, "first ", &first.length, &warm)
     }
@@ -278,7 +278,7 @@ fn loader_row(loader: &Loader) -> Vec<String> {
         time(loader.wait.p50_ns),
         time(loader.wait.p95_ns),
         time(loader.wait.max_ns),
-        percent(loader.wait_share),
+        loader.wait_share.map_or(String::new(), percent),
         queue,
     ]
 }

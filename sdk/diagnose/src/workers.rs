@@ -1,5 +1,6 @@
 //! The threads that made batches, and how busy they were.
 
+use crate::links::percent;
 use crate::report::Worker;
 use crate::stages::{Stage, StageKind};
 use crate::stats::{mean, round_share};
@@ -101,4 +102,57 @@ fn row(
             .then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0))),
     };
     (loader, worker)
+}
+
+/// Workers that are on a CPU for less than this share of their stages, on a machine with fewer
+/// CPUs than busy threads, are short of CPUs.
+pub const CPU_SHORT_SHARE: f64 = 0.5;
+
+/// More threads than CPUs, and workers that are seldom on one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shortage {
+    pub(crate) workers: usize,
+    /// CPUs that the job may use.
+    pub(crate) cpus: u32,
+    /// Share of the workers' stages on a CPU.
+    pub(crate) on_cpu: f64,
+    /// Workers that leave each trainer a CPU, at least one.
+    pub(crate) fitting: usize,
+}
+
+/// Whether `workers` and so many trainers are short of CPUs, as far as that can be told without
+/// the scheduler: the workers may also have been blocked.
+pub(crate) fn shortage<'a>(
+    workers: impl Iterator<Item = &'a Worker>,
+    trainers: usize,
+    cpus: u32,
+) -> Option<Shortage> {
+    let shares: Vec<Option<f64>> = workers.map(|worker| worker.cpu_share).collect();
+    let known: Vec<f64> = shares.iter().copied().flatten().collect();
+    let room = usize::try_from(cpus).unwrap_or(usize::MAX);
+    if known.is_empty() || room == 0 || shares.len() + trainers <= room {
+        return None;
+    }
+    let on_cpu = known.iter().sum::<f64>() / known.len() as f64;
+    let fitting = room.saturating_sub(trainers).max(1);
+    let short = on_cpu < CPU_SHORT_SHARE && fitting < shares.len();
+    short.then_some(Shortage {
+        workers: shares.len(),
+        cpus,
+        on_cpu,
+        fitting,
+    })
+}
+
+impl Shortage {
+    /// What was measured, and what it does not prove.
+    pub(crate) fn describe(&self) -> String {
+        format!(
+            "{} workers and the trainer share {} CPUs, and the workers were on one for only {} of \
+             their get and collate (they waited for a CPU or were blocked)",
+            self.workers,
+            self.cpus,
+            percent(self.on_cpu)
+        )
+    }
 }
