@@ -1,9 +1,10 @@
 //! From a data wait to the thread that made the batch, and what that thread did meanwhile.
 
 use crate::charge::{Source, Stall};
+use crate::events::Role;
 use crate::maker::{Maker, maker};
 use crate::stages::{Stage, StageKind};
-use crate::timeline::{Role, Timeline};
+use crate::timeline::Timeline;
 use gpustall_trace::{Interval, TraceTime, TrackId};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,10 +4,11 @@
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
 use crate::cause::{Cause, DATA_COMPUTE_MIN_CPU_SHARE};
+use crate::events::{Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::partition::{Claim, partition};
 use crate::stages::Stage;
-use crate::timeline::{Role, Timeline, Wait};
+use crate::timeline::Timeline;
 use crate::window::{Trainer, Window};
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::cmp::Reverse;

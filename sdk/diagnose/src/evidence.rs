@@ -1,8 +1,9 @@
 //! Which evidence a recording has, and what the rest would add.
 
+use crate::events::Role;
 use crate::maker::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
-use crate::timeline::{Role, Timeline};
+use crate::timeline::Timeline;
 
 /// The evidence in a recording of the SDK alone.
 pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence {

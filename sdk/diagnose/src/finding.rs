@@ -3,6 +3,7 @@
 use crate::cause::{Cause, Severity};
 use crate::chain::{Piece, PieceKind, walk};
 use crate::charge::{Account, Source, Stall};
+use crate::events::{LoaderKey, Role};
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
@@ -11,7 +12,7 @@ use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::Steps;
 use crate::tally::{Tally, on_cpu};
-use crate::timeline::{LoaderKey, Role, Timeline};
+use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;

@@ -1,10 +1,11 @@
 //! What the job itself did in the window: phases, faults, and what never ended.
 
+use crate::events::Role;
 use crate::names::{flag, text};
 use crate::report::{Fault, Phase, Unfinished};
 use crate::stages::StageKind;
 use crate::stats::mean;
-use crate::timeline::{Role, Timeline};
+use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::{Instant, Interval, Nanos, Slice, TrackId, TrackKind};
 use std::collections::{BTreeMap, HashSet};

@@ -21,6 +21,7 @@ mod analysis;
 mod cause;
 mod chain;
 mod charge;
+mod events;
 mod evidence;
 mod finding;
 mod findings_track;
@@ -41,7 +42,6 @@ mod timeline;
 mod verdict;
 mod window;
 mod workers;
-mod wrap;
 
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, Severity};
 pub use chain::{Edge, PieceKind};

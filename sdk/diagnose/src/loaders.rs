@@ -1,10 +1,11 @@
 //! The loaders of a run: what their batches cost to make and to wait for.
 
+use crate::events::{LoaderKey, Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::report::{Loader, Queue};
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
-use crate::timeline::{LoaderKey, Role, Timeline, Wait};
+use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 use std::collections::BTreeMap;

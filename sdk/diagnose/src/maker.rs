@@ -1,7 +1,8 @@
 //! Who made the batch that a wait was for.
 
+use crate::events::{Role, Wait};
 use crate::stages::Stage;
-use crate::timeline::{Role, Timeline, Wait};
+use crate::timeline::Timeline;
 use gpustall_trace::TrackId;
 
 /// Who made the batch that a wait was for.

@@ -1,9 +1,9 @@
 //! Which steps are steady, and what each of them lost.
 
 use crate::charge::{Account, Stall};
+use crate::events::Step;
 use crate::report::FirstSteps;
 use crate::stats::{Distribution, mean};
-use crate::timeline::Step;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 

@@ -1,86 +1,12 @@
 //! From a trace to what the diagnosis talks about: steps, waits, phases, pauses.
 
+use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::stages::Stages;
 use gpustall_trace::vocab::kind;
 use gpustall_trace::{Interval, Nanos, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind};
 use std::collections::{HashMap, HashSet};
-
-/// What a loader's batches are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    Train,
-    Valid,
-}
-
-impl Kind {
-    /// As it stands in traces and reports.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Kind::Train => kind::TRAIN,
-            Kind::Valid => kind::VALID,
-        }
-    }
-}
-
-/// A loader, by its name and what its batches are for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct LoaderKey {
-    pub(crate) name: Option<Symbol>,
-    pub(crate) kind: Kind,
-}
-
-/// One iteration of a loop over a loader.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) loader: LoaderKey,
-    /// Position in its epoch, from 0.
-    pub(crate) index: Option<u64>,
-    /// Thread that runs the loop.
-    pub(crate) thread: Option<Tid>,
-    pub(crate) span: Interval,
-    /// Whether its end was not recorded, or a pause cut it.
-    pub(crate) cut: bool,
-}
-
-/// Which call of a loader a thread is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// `iter()`.
-    EpochStart,
-    /// A `next()` that gives a batch, or an error.
-    Batch,
-    /// The `next()` that returned `None`.
-    EpochEnd,
-}
-
-/// A thread inside a call of a loader.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Wait {
-    pub(crate) role: Role,
-    pub(crate) track: TrackId,
-    pub(crate) loader: LoaderKey,
-    pub(crate) epoch: Option<u64>,
-    pub(crate) step: Option<u64>,
-    pub(crate) batch: Option<u64>,
-    /// Thread that made the batch, as the wait itself says.
-    pub(crate) worker: Option<Tid>,
-    pub(crate) span: Interval,
-    /// CPU time of the waiting thread inside it.
-    pub(crate) cpu: Option<Nanos>,
-    pub(crate) unfinished: bool,
-    /// Whether it is the first of its epoch.
-    pub(crate) first: bool,
-}
-
-/// A part of the step that the user marked.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Phase {
-    pub(crate) track: TrackId,
-    pub(crate) name: Symbol,
-    pub(crate) span: Interval,
-}
 
 /// A trace as the diagnosis sees it. All spans are cut to the recording, `[0, end)`.
 pub(crate) struct Timeline<'a> {

@@ -1,7 +1,8 @@
 //! The stretch of the recording that is judged, and the threads whose time it is.
 
+use crate::events::{Kind, Step};
 use crate::partition::without;
-use crate::timeline::{Kind, Step, Timeline};
+use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Nanos, Tid, TrackId};
 use std::collections::HashMap;
 

@@ -1,10 +1,11 @@
 //! The threads that made batches, and how busy they were.
 
+use crate::events::LoaderKey;
 use crate::links::percent;
 use crate::report::Worker;
 use crate::stages::{Stage, StageKind};
 use crate::stats::{mean, round_share};
-use crate::timeline::{LoaderKey, Timeline};
+use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Nanos, TrackId};
 use std::collections::{BTreeMap, HashSet};
 

@@ -1,0 +1,102 @@
+//! Findings and their chains, as they stand in a report.
+
+use crate::cause::{Cause, Severity};
+use crate::chain::{Edge, PieceKind};
+use crate::stats::Distribution;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One cause at one place, over the whole window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// Why.
+    pub cause: Cause,
+    /// How much of the window it costs.
+    pub severity: Severity,
+    /// The loader, for data causes.
+    pub loader: Option<String>,
+    /// What the loader is for, `train` or `valid`.
+    pub kind: Option<String>,
+    /// Device time lost.
+    pub lost_ns: u64,
+    /// The same as a share of the device time.
+    pub share: f64,
+    /// Stalls; their `count` and percentiles, as in [`Distribution`].
+    #[serde(flatten)]
+    pub stalls: Distribution,
+    /// From the device to what it waited for. The links of one depth under one link add up to it.
+    pub chain: Vec<Link>,
+    /// Numbers that prove the chain, by name; the unit ends the name.
+    pub evidence: BTreeMap<String, f64>,
+    /// The longest stalls, each with its own chain, the longest first.
+    pub worst: Vec<Stall>,
+    /// What to change.
+    pub remedy: String,
+    /// The mean step that the prediction is compared with.
+    pub step_ns: Option<u64>,
+    /// The mean step without this loss.
+    pub predicted_step_ns: Option<u64>,
+    /// What the prediction takes for granted.
+    pub assumption: String,
+}
+
+/// One link of a finding's chain.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Link {
+    /// How far from the device, from 0. A link hangs on the last one before it that is less deep.
+    pub depth: u32,
+    /// Which thread or threads.
+    pub who: String,
+    /// What they did.
+    pub what: String,
+    /// For how long, all stalls together.
+    pub ns: u64,
+    /// The same as a share of the finding's loss.
+    pub share: f64,
+    /// Whether it was seen.
+    pub edge: Edge,
+    /// The numbers behind it.
+    pub evidence: String,
+}
+
+/// One stall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Stall {
+    /// When it began.
+    pub start_ns: u64,
+    /// Device time lost.
+    pub lost_ns: u64,
+    /// Thread that stalled.
+    pub thread: String,
+    /// Epoch, from 0.
+    pub epoch: Option<u64>,
+    /// Step in the epoch, from 0.
+    pub step: Option<u64>,
+    /// Batch that was waited for.
+    pub batch: Option<u64>,
+    /// Whether it still went on when the recording ended.
+    pub unfinished: bool,
+    /// What filled it, in order; with `unlisted_ns` the lengths add up to `lost_ns`.
+    pub pieces: Vec<StallPiece>,
+    /// Length of the pieces after those.
+    pub unlisted_ns: u64,
+}
+
+/// A piece of one stall.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StallPiece {
+    /// What filled it.
+    pub what: PieceKind,
+    /// On which thread, where it is known.
+    pub who: Option<String>,
+    /// Batch that this was for, where it is known.
+    pub batch: Option<u64>,
+    /// How long.
+    pub ns: u64,
+    /// The same as a share of the stall.
+    pub share: f64,
+    /// Share of the whole stage in which its thread was on a CPU, where it was measured.
+    pub on_cpu: Option<f64>,
+    /// Whether it was seen.
+    pub edge: Edge,
+}

@@ -1,0 +1,120 @@
+//! The report: what the diagnosis found, as data.
+
+mod finding;
+mod tables;
+
+pub use finding::{Finding, Link, Stall, StallPiece};
+pub use tables::{Fault, Loader, Phase, Queue, Unfinished, Worker};
+
+use crate::stats::Distribution;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Schema of [`Report`]. It grows when a field changes its meaning or goes away; new fields come
+/// without a new schema.
+pub const REPORT_SCHEMA: u32 = 1;
+
+/// What a recording says about its stalls. `Display` is the text on one screen; as JSON it is
+/// described field by field in `docs/report.md`.
+///
+/// Times and lengths are nanoseconds, times counted from the start of the trace; shares are 0..1.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// See [`REPORT_SCHEMA`].
+    pub schema: u32,
+    /// What the user called the recording.
+    pub name: String,
+    /// The result in one sentence.
+    pub verdict: String,
+    /// What was recorded, and what would say more.
+    pub evidence: Evidence,
+    /// Whether the recording was closed; if not, it ends where the file ends.
+    pub finished: bool,
+    /// Start of the window: that of the first complete step.
+    pub window_start_ns: u64,
+    /// Length of the window, to the end of the recording, pauses not counted. 0 if no step was
+    /// complete.
+    pub window_ns: u64,
+    /// Time in the window in which recording was paused.
+    pub paused_ns: u64,
+    /// What the charges add up to: the window, once for each device.
+    pub device_ns: u64,
+    /// Whether the steps are of an evaluation, since nothing was trained.
+    pub evaluation: bool,
+    /// Steady steps: those that are neither first in their epoch nor warm-up, nor cut.
+    pub steps: Distribution,
+    /// The first steps of the epochs, and warm-up.
+    pub first_steps: FirstSteps,
+    /// Each device; without one, each thread that runs steps.
+    pub devices: Vec<Device>,
+    /// Share of the device time of each cause, and of `compute`. They add up to 1; empty if there
+    /// is no window.
+    pub breakdown: BTreeMap<String, f64>,
+    /// The same in nanoseconds. They add up to `device_ns` exactly.
+    pub charges_ns: BTreeMap<String, u64>,
+    /// What costs at least 5 % of the device time, the largest loss first.
+    pub findings: Vec<Finding>,
+    /// Loaders that were iterated in the window.
+    pub loaders: Vec<Loader>,
+    /// Threads that made batches in the window.
+    pub workers: Vec<Worker>,
+    /// Phases that the user marked, on the threads that run steps, in the window.
+    pub phases: Vec<Phase>,
+    /// What went wrong in the job.
+    pub faults: Vec<Fault>,
+    /// What had not ended when the recording did, the longest first.
+    pub unfinished: Vec<Unfinished>,
+    /// Events that each source could not keep. Where there are any, the window is incomplete.
+    pub lost_events: BTreeMap<String, u64>,
+    /// What the reader should know, each one sentence.
+    pub notes: Vec<String>,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Evidence {
+    /// Level of evidence; `spans`: slices of the SDK only.
+    pub level: String,
+    /// What there is.
+    pub have: Vec<String>,
+    /// What there is not.
+    pub missing: Vec<Missing>,
+}
+
+/// Evidence that was not collected.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Missing {
+    /// What is missing.
+    pub what: String,
+    /// What it would say.
+    pub adds: String,
+    /// How to get it; empty where this version cannot record it.
+    pub how: String,
+}
+
+/// The steps that are reported apart from the steady ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FirstSteps {
+    /// How long they took.
+    #[serde(flatten)]
+    pub length: Distribution,
+    /// How many of them are warm-up rather than first in their epoch.
+    pub warmup: u64,
+}
+
+/// How a device spent the window. What was not measured is `null`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Device {
+    /// Name of the device; without one, of the thread.
+    pub name: String,
+    /// OS thread id, where a thread stands for the device.
+    pub tid: Option<u32>,
+    /// Share of the window in which it computed.
+    pub compute: f64,
+    /// Share in which only communication ran.
+    pub exposed_comm: Option<f64>,
+    /// Share in which only copies ran.
+    pub exposed_copy: Option<f64>,
+    /// Share in which nothing ran.
+    pub idle: f64,
+}

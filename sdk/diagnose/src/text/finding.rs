@@ -1,0 +1,91 @@
+//! A finding as text: its chain, indented, and what to do.
+
+use super::wrap::paragraph;
+use crate::chain::Edge;
+use crate::links::percent;
+use crate::report::{Finding, Link, Stall};
+use gpustall_trace::{Nanos, TraceTime};
+use std::fmt::{self, Write};
+
+/// One finding, under its number.
+pub(super) fn write(f: &mut String, number: usize, finding: &Finding) -> fmt::Result {
+    let lost = Nanos::new(finding.lost_ns);
+    let of = finding
+        .loader
+        .as_ref()
+        .map_or(String::new(), |loader| format!(" at `{loader}`"));
+    writeln!(f)?;
+    let head = format!(
+        "{} {}{of}: {} of the window, {lost}",
+        finding.severity,
+        finding.cause,
+        percent(finding.share),
+    );
+    paragraph(f, &format!("{number}. "), "   ", &head)?;
+    for (i, link) in finding.chain.iter().enumerate() {
+        let before = finding.chain.iter().take(i);
+        let above = before.rev().find(|above| above.depth < link.depth);
+        fmt_link(f, link, above)?;
+    }
+    if let Some(worst) = finding.worst.first() {
+        paragraph(f, "   worst: ", "     ", &worst_stall(worst))?;
+    }
+    paragraph(f, "   try: ", "     ", &finding.remedy)?;
+    if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
+        let line = format!(
+            "a step of {} instead of {} ({})",
+            Nanos::new(predicted),
+            Nanos::new(step),
+            finding.assumption
+        );
+        paragraph(f, "   worth: ", "     ", &line)?;
+    }
+    Ok(())
+}
+
+/// Who did it is left out where it is the one that the link hangs on.
+fn fmt_link(f: &mut String, link: &Link, above: Option<&Link>) -> fmt::Result {
+    let depth = usize::try_from(link.depth).unwrap_or(0).min(8);
+    let arrow = if depth == 0 { "" } else { "<- " };
+    let indent = "   ".repeat(depth + 1);
+    let mut line = match above {
+        Some(above) if above.who == link.who => link.what.clone(),
+        _ => format!("{} {}", link.who, link.what),
+    };
+    write!(line, ": {}", Nanos::new(link.ns))?;
+    if depth > 0 {
+        write!(line, " ({})", percent(link.share))?;
+    }
+    if link.edge == Edge::Inferred {
+        line.push_str(", inferred");
+    }
+    if !link.evidence.is_empty() {
+        write!(line, "; {}", link.evidence)?;
+    }
+    paragraph(
+        f,
+        &format!("{indent}{arrow}"),
+        &format!("{indent}     "),
+        &line,
+    )
+}
+
+fn worst_stall(stall: &Stall) -> String {
+    let at = TraceTime::from_nanos(stall.start_ns).since(TraceTime::ZERO);
+    let mut line = format!("{} at {at}", Nanos::new(stall.lost_ns));
+    if let (Some(epoch), Some(step)) = (stall.epoch, stall.step) {
+        line.push_str(&format!(", epoch {epoch} step {step}"));
+    }
+    if let Some(batch) = stall.batch {
+        line.push_str(&format!(", batch {batch}"));
+    }
+    let pieces = stall.pieces.iter().take(4).map(|piece| {
+        let who = piece
+            .who
+            .as_ref()
+            .map_or(String::new(), |who| format!(" on {who}"));
+        format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
+    });
+    let pieces: Vec<String> = pieces.collect();
+    format!("{line}: {}", pieces.join(", "))
+}
