@@ -7,6 +7,9 @@ use crate::report::{Finding, Link, Stall};
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 
+/// Pieces of a stall below this share of it are not printed.
+const SMALLEST_PIECE: f64 = 0.01;
+
 /// One finding, under its number.
 pub(super) fn write(f: &mut String, number: usize, finding: &Finding) -> fmt::Result {
     let lost = Nanos::new(finding.lost_ns);
@@ -52,15 +55,17 @@ fn fmt_link(f: &mut String, link: &Link, above: Option<&Link>) -> fmt::Result {
         Some(above) if above.who == link.who => link.what.clone(),
         _ => format!("{} {}", link.who, link.what),
     };
-    write!(line, ": {}", Nanos::new(link.ns))?;
+    // The loss of the first link is the finding's, which stands above it.
     if depth > 0 {
-        write!(line, " ({})", percent(link.share))?;
+        let ns = Nanos::new(link.ns);
+        write!(line, ": {ns} ({})", percent(link.share))?;
     }
     if link.edge == Edge::Inferred {
         line.push_str(", inferred");
     }
     if !link.evidence.is_empty() {
-        write!(line, "; {}", link.evidence)?;
+        let mark = if depth == 0 { ":" } else { ";" };
+        write!(line, "{mark} {}", link.evidence)?;
     }
     paragraph(
         f,
@@ -79,13 +84,18 @@ fn worst_stall(stall: &Stall) -> String {
     if let Some(batch) = stall.batch {
         line.push_str(&format!(", batch {batch}"));
     }
-    let pieces = stall.pieces.iter().take(4).map(|piece| {
-        let who = piece
-            .who
-            .as_ref()
-            .map_or(String::new(), |who| format!(" on {who}"));
-        format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
-    });
+    let pieces = stall
+        .pieces
+        .iter()
+        .filter(|piece| piece.share >= SMALLEST_PIECE)
+        .take(4)
+        .map(|piece| {
+            let who = piece
+                .who
+                .as_ref()
+                .map_or(String::new(), |who| format!(" on {who}"));
+            format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
+        });
     let pieces: Vec<String> = pieces.collect();
     format!("{line}: {}", pieces.join(", "))
 }

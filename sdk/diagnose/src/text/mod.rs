@@ -7,7 +7,6 @@ use crate::cause::COMPUTE;
 use crate::links::percent;
 use crate::report::{Loader, Report, Worker};
 use crate::stats::Distribution;
-
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 use wrap::{columns, paragraph};
@@ -190,11 +189,15 @@ fn loader_row(loader: &Loader) -> Vec<String> {
         Some(true) => ", in process",
         _ => "",
     };
+    let name = match loader.name == loader.kind {
+        true => format!("{}{made}", loader.name),
+        false => format!("{} ({}{made})", loader.name, loader.kind),
+    };
     let queue = loader.queue.map_or(String::new(), |queue| {
-        format!("{:.1}, empty at {}", queue.mean, percent(queue.empty))
+        format!("{:.1}, {} empty", queue.mean, percent(queue.empty))
     });
     vec![
-        format!("{} ({}{made})", loader.name, loader.kind),
+        name,
         loader.batches.to_string(),
         time(loader.wait.p50_ns),
         time(loader.wait.p95_ns),
