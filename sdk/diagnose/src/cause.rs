@@ -14,8 +14,8 @@ pub enum Cause {
     /// `data.compute`: the training thread made the batch itself and was on a CPU while it did.
     #[serde(rename = "data.compute")]
     DataCompute,
-    /// `data.startup`: `iter()` of a loader, and the first wait of an epoch while its workers
-    /// started and made their first batch.
+    /// `data.startup`: `iter()` of a loader, and the first wait of an epoch, for which its workers
+    /// had made nothing ahead.
     #[serde(rename = "data.startup")]
     DataStartup,
     /// `host.metrics`: a phase of the user's whose name starts with `metric`.

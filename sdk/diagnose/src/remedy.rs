@@ -90,9 +90,9 @@ const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
     match facts.cause {
-        Cause::DataStartup => "Burn starts its workers anew in every epoch: have fewer, longer \
-            epochs, and open files and build indexes once, when the data set is made, not with \
-            the first item."
+        Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
+            before the work between two epochs, or have fewer, longer epochs. Open files and \
+            build indexes when the data set is made, not with the first item."
             .to_owned(),
         Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
             after the next step has been submitted."

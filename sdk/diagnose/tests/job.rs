@@ -88,7 +88,7 @@ fn the_queue_is_averaged_over_time_and_looked_at_when_a_wait_begins() {
 }
 
 #[test]
-fn the_threads_of_one_worker_in_several_epochs_are_one_row() {
+fn threads_of_one_name_that_serve_one_loader_are_one_row() {
     let mut b = Builder::new();
     steps(&mut b, 10);
     for (epoch, tid) in [(0u64, 101), (1, 201)] {

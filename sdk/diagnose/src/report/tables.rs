@@ -33,8 +33,8 @@ pub struct Queue {
     pub empty: f64,
 }
 
-/// A worker: all threads of one name that made batches of one loader for one consumer (Burn
-/// starts new threads in every epoch).
+/// A worker: all threads of one name that made batches of one loader for one consumer. A loader
+/// that is sliced, or moved to another device, has new threads of the same names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Worker {
     /// Thread name.
