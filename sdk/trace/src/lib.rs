@@ -35,3 +35,8 @@ pub use schema::TRACE_SCHEMA;
 pub use strings::{Strings, Symbol};
 pub use time::{Clock, Interval, ManualClock, MonoTime, MonotonicClock, Nanos, TraceTime};
 pub use value::{Value, ValueRef};
+
+/// Runs the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -59,7 +59,8 @@ pub fn write_finished(path: &Path, trace: &Trace) -> Result<WriteStats, WriteErr
         view(&mut lines, trace, &layout, &mut stats)?;
         lines.buffer.extend_from_slice(b"],\n\"gpustall\":");
         block::write(trace, &mut lines.buffer, |buffer| spill(buffer, lines.file))?;
-        lines.buffer.extend_from_slice(b"}\n");
+        // No newline: Perfetto refuses a file whose last piece of 32 MiB is blank.
+        lines.buffer.push(b'}');
         lines.file.write_all(&lines.buffer)
     })?;
     Ok(stats)
