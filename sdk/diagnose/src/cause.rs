@@ -26,9 +26,13 @@ pub enum Cause {
     HostCheckpoint,
 }
 
-/// How much of the CPU time of a wait in process must be proven to be work of the training
-/// thread, as a share of the wait, for the wait to be [`Cause::DataCompute`].
+/// The share of a wait in process that must be proven CPU time of the waiting thread for the wait
+/// to be [`Cause::DataCompute`].
 pub const DATA_COMPUTE_MIN_CPU_SHARE: f64 = 0.8;
+
+/// The same, for a wait of a loader whose waits all together reach
+/// [`DATA_COMPUTE_MIN_CPU_SHARE`]: that other programs slow down one of them is no other cause.
+pub const DATA_COMPUTE_MIN_OWN_SHARE: f64 = 0.5;
 
 /// What time is called that no stall accounts for.
 pub const COMPUTE: &str = "compute";

@@ -3,15 +3,12 @@
 //! The rule, first match: inside `iter()` or `next()` of a loader, the wait; inside a phase named as
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
-use crate::cause::{Cause, DATA_COMPUTE_MIN_CPU_SHARE};
-use crate::events::{Role, Wait};
-use crate::maker::{Maker, maker};
+use crate::cause::Cause;
 use crate::partition::{Claim, partition};
-use crate::stages::Stage;
 use crate::timeline::Timeline;
+use crate::wait_cause::wait_causes;
 use crate::window::{Trainer, Window};
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
-use std::cmp::Reverse;
 use std::collections::HashMap;
 
 /// What a stall is.
@@ -86,9 +83,16 @@ pub(crate) fn charge(
     for (track, source, claim) in waits.chain(phases) {
         sources.entry(track).or_default().push((source, claim));
     }
+    let causes = wait_causes(timeline);
     let one = |(i, trainer): (usize, &Trainer)| {
         let claims = trainer.track.and_then(|track| sources.get(&track));
-        account(timeline, window, i, claims.map_or(&[], Vec::as_slice))
+        account(
+            timeline,
+            window,
+            &causes,
+            i,
+            claims.map_or(&[], Vec::as_slice),
+        )
     };
     trainers.iter().enumerate().map(one).collect()
 }
@@ -96,6 +100,7 @@ pub(crate) fn charge(
 fn account(
     timeline: &Timeline<'_>,
     window: &Window,
+    waits: &[Cause],
     trainer: usize,
     sources: &[(Source, Claim)],
 ) -> Account {
@@ -116,7 +121,7 @@ fn account(
         .map(|(&(source, _), parts)| Stall {
             trainer,
             source,
-            cause: cause(timeline, source),
+            cause: cause(timeline, waits, source),
             lost: parts.iter().map(|part| part.len()).sum(),
             parts,
         })
@@ -125,12 +130,9 @@ fn account(
     Account { compute, stalls }
 }
 
-fn cause(timeline: &Timeline<'_>, source: Source) -> Cause {
+fn cause(timeline: &Timeline<'_>, waits: &[Cause], source: Source) -> Cause {
     match source {
-        Source::Wait(i) => timeline
-            .waits
-            .get(i)
-            .map_or(Cause::Data, |w| wait_cause(timeline, w)),
+        Source::Wait(i) => waits.get(i).copied().unwrap_or(Cause::Data),
         Source::Phase(i) => {
             let name = timeline
                 .phases
@@ -139,39 +141,4 @@ fn cause(timeline: &Timeline<'_>, source: Source) -> Cause {
             Cause::of_phase(name).unwrap_or(Cause::HostMetrics)
         }
     }
-}
-
-/// In process, the first wait of an epoch starts no workers: it is a wait like any other.
-fn wait_cause(timeline: &Timeline<'_>, wait: &Wait) -> Cause {
-    if wait.role == Role::EpochStart {
-        return Cause::DataStartup;
-    }
-    let in_process = maker(timeline, wait) == Maker::InProcess;
-    if in_process
-        && proven_cpu(timeline, wait).share_of(wait.span.len()) >= DATA_COMPUTE_MIN_CPU_SHARE
-    {
-        Cause::DataCompute
-    } else if wait.first && !in_process {
-        Cause::DataStartup
-    } else {
-        Cause::Data
-    }
-}
-
-/// CPU time that the waiting thread is known to have used for the batch: what the wait itself
-/// says, or the stages inside it.
-fn proven_cpu(timeline: &Timeline<'_>, wait: &Wait) -> Nanos {
-    let busy = timeline.stages.during(wait.track, wait.span);
-    let mut inside: Vec<&Stage> = busy.filter_map(|b| timeline.stages.get(b.stage)).collect();
-    inside.sort_by_key(|stage| (stage.span.start, Reverse(stage.span.end)));
-    let mut counted = wait.span.start;
-    let mut of_stages = Nanos::ZERO;
-    for stage in inside {
-        // What a nested stage used is part of what the outer one used.
-        if stage.span.start >= counted && stage.span.end <= wait.span.end {
-            counted = stage.span.end;
-            of_stages += stage.cpu.unwrap_or_default();
-        }
-    }
-    wait.cpu.unwrap_or_default().max(of_stages)
 }

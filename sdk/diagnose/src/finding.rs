@@ -99,10 +99,7 @@ impl Run<'_> {
                 .collect(),
             trainers: self.trainers.len(),
             cpus: self.timeline.trace.meta.cpus,
-            rest: prediction
-                .as_ref()
-                .filter(|p| p.steady)
-                .map(|p| p.predicted),
+            rest: self.step_without_wait(loader),
         };
         Some(Finding {
             cause,
@@ -120,6 +117,18 @@ impl Run<'_> {
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
             assumption: remedy::assumption(cause, prediction.as_ref()),
         })
+    }
+
+    /// Mean steady step without any wait for this loader.
+    fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        let waits = stalls.filter(|stall| {
+            let (cause, of) = group_of(self.timeline, stall);
+            cause.is_data() && of == loader
+        });
+        let waits: Vec<&Stall> = waits.collect();
+        let steps = self.steps.without(self.trainers, &waits, self.device)?;
+        steps.steady.then_some(steps.predicted)
     }
 
     fn in_process(&self, stall: &Stall) -> bool {

@@ -40,10 +40,11 @@ mod tally;
 mod text;
 mod timeline;
 mod verdict;
+mod wait_cause;
 mod window;
 mod workers;
 
-pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, Severity};
+pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
 pub use chain::{Edge, PieceKind};
 pub use finding::{MAX_PIECES, WORST_STALLS};
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};

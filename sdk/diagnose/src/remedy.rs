@@ -27,7 +27,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) cpus: u32,
     /// Threads that run steps.
     pub(crate) trainers: usize,
-    /// Mean steady step without the loss.
+    /// Mean steady step without any wait for the loader.
     pub(crate) rest: Option<Nanos>,
 }
 

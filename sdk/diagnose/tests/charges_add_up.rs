@@ -64,12 +64,34 @@ fn event() -> impl Strategy<Value = Event> {
     })
 }
 
+/// CPU time of a wait in process. One that the end of the recording cuts is as long as what is
+/// left of it.
+fn cpu_ns(event: &Event) -> u64 {
+    let length = event.end.min(END) - event.start;
+    match event.what {
+        // Just too little.
+        What::InProcess { cpu: 79, .. } => (length * 79).div_ceil(100) - 1,
+        What::InProcess { cpu, .. } => (length * cpu).div_ceil(100),
+        _ => 0,
+    }
+}
+
 /// The cause of the event, `None` if it causes nothing, with the rank of the kind of event.
-fn cause(event: &Event) -> Option<(u8, &'static str)> {
+fn cause(event: &Event, events: &[Event]) -> Option<(u8, &'static str)> {
     Some(match event.what {
         What::Untagged { step: 0 } | What::EpochStart => (1, "data.startup"),
-        What::InProcess { cpu, .. } if cpu >= 80 => (1, "data.compute"),
-        What::Untagged { .. } | What::InProcess { .. } | What::EpochEnd => (1, "data"),
+        What::InProcess { .. } => {
+            let others = events.iter().filter(|other| {
+                other.trainer == event.trainer && matches!(other.what, What::InProcess { .. })
+            });
+            let length = |e: &Event| e.end.min(END) - e.start;
+            let all = others.fold((0, 0), |(cpu, len), e| (cpu + cpu_ns(e), len + length(e)));
+            let own = (cpu_ns(event), length(event));
+            let at_least = |(cpu, len): (u64, u64), percent| cpu * 100 >= len * percent;
+            let compute = at_least(own, 80) || (at_least(all, 80) && at_least(own, 50));
+            (1, if compute { "data.compute" } else { "data" })
+        }
+        What::Untagged { .. } | What::EpochEnd => (1, "data"),
         What::Metrics => (0, "host.metrics"),
         What::Checkpoint => (0, "host.checkpoint"),
         What::Forward => return None,
@@ -101,7 +123,7 @@ fn oracle(
                 .iter()
                 .filter(|e| e.trainer == trainer && e.start <= t && t < e.end)
                 .filter_map(|e| {
-                    let (rank, cause) = cause(e)?;
+                    let (rank, cause) = cause(e, events)?;
                     Some(((rank, e.start, std::cmp::Reverse(e.end.min(END))), cause))
                 })
                 .max();
@@ -149,15 +171,13 @@ proptest! {
                 What::Untagged { step } => b.slice(
                     track, cat::DATA_WAIT, "wait", span, &[loader, (arg::STEP, V::N(step))],
                 ),
-                What::InProcess { step, cpu } => {
-                    // A wait that the end of the recording cuts is as long as what is left of it.
-                    let len = e.end.min(END) - e.start;
+                What::InProcess { step, .. } => {
                     let args = [
                         loader,
                         (arg::STEP, V::N(step)),
                         (arg::BATCH, V::N(1)),
                         (arg::WORKER, V::N(100 + e.trainer as u64)),
-                        (arg::CPU_NS, V::N((len * cpu).div_ceil(100) - u64::from(cpu == 79))),
+                        (arg::CPU_NS, V::N(cpu_ns(e))),
                     ];
                     b.slice(track, cat::DATA_WAIT, "wait", span, &args);
                 }

@@ -47,6 +47,29 @@ fn making_batches_in_process_is_data_compute_only_if_the_cpu_time_proves_it() {
 }
 
 #[test]
+fn a_wait_that_others_slowed_down_goes_with_its_loader_and_one_that_was_blocked_does_not() {
+    for (cpu, share) in [(6000, 1.0), (600, 0.9)] {
+        let mut b = Builder::new();
+        let main = b.thread(100, "main");
+        for step in 0..10 {
+            let at = step * 10_000;
+            b.step("train", 0, step, 100, (at, at + 10_000));
+            b.wait(
+                main,
+                "train",
+                (0, step),
+                Some((step, 100)),
+                (at, at + 10_000),
+            );
+            let cpu = if step == 5 { cpu } else { 9500 };
+            b.stage(main, cat::DATA_COLLATE, step, Some(cpu), (at, at + 10_000));
+        }
+        let report = diagnose(&b.build(100_000));
+        assert_eq!(report.breakdown["data.compute"], share);
+    }
+}
+
+#[test]
 fn severity_follows_the_share_of_the_window() {
     for (wait, severity) in [
         (2100, Severity::High),
