@@ -318,3 +318,16 @@ fn finish_refuses_what_is_finished_and_what_it_cannot_write() {
         stderr(&output)
     );
 }
+
+#[test]
+fn every_arrow_of_the_chains_is_one_that_viewers_draw() {
+    let dir = dir();
+    let mut trace = read(&partial(dir.path(), "mlp"))
+        .expect("it was just written")
+        .trace;
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    let stats = write_finished(&dir.path().join("mlp.json"), &trace).expect("it can be written");
+    assert!(stats.flows > 0);
+    assert_eq!((stats.flows_left_out, stats.slices_on_lanes), (0, 0));
+}
