@@ -218,8 +218,11 @@ fn traced(
 
 /// Share of the time that the trainer waited for data.
 fn data_wait(report: &gpustall::Report) -> f64 {
-    let of_data = |(cause, _): &(&String, &f64)| cause.starts_with("data");
-    report.breakdown.iter().filter(of_data).map(|(_, share)| share).sum()
+    let causes = report.breakdown.iter();
+    causes.fold(0.0, |sum, (cause, share)| match cause.starts_with("data") {
+        true => sum + share,
+        false => sum,
+    })
 }
 
 fn main() -> anyhow::Result<()> {

@@ -33,15 +33,19 @@ pub fn layer<S>() -> impl Layer<S> + Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    SpanLayer.with_filter(WhileRecording)
+    SpanLayer { announces: true }.with_filter(WhileRecording)
 }
 
 /// Makes sure that spans reach us; otherwise returns what the user should know.
 pub(crate) fn attach(install: bool) -> Option<&'static str> {
     if install {
-        let ours = tracing_subscriber::registry().with(layer());
+        // Making a subscriber announces its layers, even if it is refused afterwards.
+        let ours = SpanLayer { announces: false }.with_filter(WhileRecording);
+        let ours = tracing_subscriber::registry().with(ours);
         // Fails when the program has a subscriber, which is then expected to have our layer.
-        let _ = tracing::subscriber::set_global_default(ours);
+        if tracing::subscriber::set_global_default(ours).is_ok() {
+            ATTACHED.store(true, Ordering::Relaxed);
+        }
     }
     if ATTACHED.load(Ordering::Relaxed) {
         None
@@ -94,7 +98,10 @@ impl<S> Filter<S> for WhileRecording {
     }
 }
 
-struct SpanLayer;
+struct SpanLayer {
+    /// Whether a subscriber that has this layer counts as attached when it is made.
+    announces: bool,
+}
 
 /// The fields of a span, kept with it until it closes.
 struct Fields(Vec<(&'static str, Text)>);
@@ -109,7 +116,9 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn on_register_dispatch(&self, _: &tracing::Dispatch) {
-        ATTACHED.store(true, Ordering::Relaxed);
+        if self.announces {
+            ATTACHED.store(true, Ordering::Relaxed);
+        }
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {

@@ -2,6 +2,7 @@
 
 use super::queue::Queue;
 use super::stage::{self, Begun, PanicWitness};
+use crate::recorder::gate::Generation;
 use crate::recorder::ring::{current_tid, push};
 use crate::recorder::{Args, Category, Record, Text};
 use burn_core::data::dataloader::batcher::Batcher;
@@ -55,6 +56,8 @@ impl<O> Tagged<O> {
 #[derive(Debug, Clone)]
 pub(crate) struct Tag {
     pub(crate) id: BatchId,
+    /// Session in which it was made.
+    pub(crate) generation: Generation,
     /// Thread that made it.
     pub(crate) worker: Tid,
     /// The stage that finished it.
@@ -140,6 +143,7 @@ where
             batch,
             tag: Some(Tag {
                 id,
+                generation: collate.generation,
                 worker: current_tid(),
                 made: (collate.at, end),
                 place: (!in_next).then(|| Place::take_up(&self.queue, collate, end)),

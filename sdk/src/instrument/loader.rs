@@ -163,7 +163,8 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
             }
             Some(Ok(batch)) => {
                 let (batch, tag) = (self.unwrap)(batch);
-                if let Some(tag) = tag {
+                // A batch that an earlier session saw made has no beginning in this one.
+                if let Some(tag) = tag.filter(|tag| tag.generation == begun.generation) {
                     args.push((arg::BATCH, Text::U64(tag.id.0)));
                     args.push((arg::WORKER, Text::U64(tag.worker.0.into())));
                     self.took(&begun, end, &tag);

@@ -32,6 +32,8 @@ pub(crate) struct Emitter {
     pid: Pid,
     step_tracks: HashSet<StepTrack>,
     nameless: Vec<(Arc<Queue>, MonoTime, i64)>,
+    /// Taken batches since the last drain, and before it.
+    taken: [Vec<(Tid, BatchTaken)>; 2],
 }
 
 impl Emitter {
@@ -57,6 +59,7 @@ impl Emitter {
             pid,
             step_tracks: HashSet::new(),
             nameless: Vec::new(),
+            taken: Default::default(),
         }
     }
 
@@ -250,10 +253,24 @@ impl Emitter {
         self.partial.push(&event);
     }
 
+    /// A batch reached its consumer; see [`drained`](Self::drained).
+    pub(crate) fn batch_taken(&mut self, consumer: Tid, taken: BatchTaken) {
+        self.taken[0].push((consumer, taken));
+    }
+
+    /// All rings were drained once. The arrows of the batches that were taken before the drain
+    /// are written now: viewers want the slices that an arrow joins to stand before it, and the
+    /// worker's slice may have lain in a ring that was drained before it came.
+    pub(crate) fn drained(&mut self) {
+        for (consumer, taken) in std::mem::take(&mut self.taken[1]) {
+            self.arrow(consumer, &taken);
+        }
+        self.taken.swap(0, 1);
+    }
+
     /// The batch's time in the queue, and the arrow from the stage that finished it to the wait
-    /// that took it. Both ends lie on the last nanosecond of their slice: Perfetto binds them to
-    /// the slice that holds that time, and a slice does not hold its own end.
-    pub(crate) fn batch_taken(&mut self, consumer: Tid, taken: &BatchTaken) {
+    /// that took it, each end on the last nanosecond of its slice.
+    fn arrow(&mut self, consumer: Tid, taken: &BatchTaken) {
         let last = |(start, end): (MonoTime, MonoTime)| {
             let end = MonoTime::from_nanos(end.as_nanos().saturating_sub(1));
             self.time(end.max(start))

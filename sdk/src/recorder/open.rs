@@ -37,9 +37,11 @@ impl OpenSlices {
         self.begin(slice);
     }
 
-    /// Forgets the slice that has now ended, and those inside it, whose ends were lost.
-    pub(crate) fn end(&mut self, place: (Pid, Tid), name: &str, start: MonoTime) {
-        let ended = |o: &OpenSlice| o.start == start && o.place == place && o.name == name;
+    /// Forgets the slice that began at `start` and has now ended, and those inside it, whose ends
+    /// were lost. What it is called may have turned out only at its end: a wait for the next
+    /// batch becomes the end of the epoch.
+    pub(crate) fn end(&mut self, place: (Pid, Tid), start: MonoTime) {
+        let ended = |o: &OpenSlice| o.start == start && o.place == place;
         if let Some(outer) = self.0.iter().rposition(ended) {
             let mut position = 0;
             self.0.retain(|slice| {
@@ -82,7 +84,7 @@ mod tests {
         open.begin(slice("outer", 1));
         open.begin(slice("middle", 2));
         open.begin(slice("inner", 3));
-        open.end((Pid(1), Tid(1)), "middle", MonoTime::from_nanos(2));
+        open.end((Pid(1), Tid(1)), MonoTime::from_nanos(2));
         let left: Vec<_> = open.0.iter().map(|o| o.name).collect();
         assert_eq!(left, ["outer"]);
     }

@@ -16,7 +16,7 @@ pub const DEFAULT_RING_RECORDS: usize = 4096;
 /// spans never pushes out what the diagnosis rests on.
 pub(crate) const RESERVED_RECORDS: usize = DEFAULT_RING_RECORDS / 8;
 
-/// Threads that one session records; further ones are counted as lost.
+/// Threads that one session records at a time; further ones are counted as lost.
 pub(crate) const MAX_THREADS: usize = 1024;
 
 /// What the threads and the writer of one session share.
@@ -27,6 +27,7 @@ pub(crate) struct Exchange {
     arrived: Mutex<Vec<Lane>>,
     /// Pauses since the writer last asked: from when, and until when once that is known.
     pauses: Mutex<Vec<(MonoTime, Option<MonoTime>)>>,
+    /// Threads that have a ring now.
     threads: AtomicU64,
     /// Losses of threads that have no ring, and of all others.
     pub(crate) lost: Losses,
@@ -114,9 +115,15 @@ impl Exchange {
         std::mem::take(&mut *self.pauses.lock())
     }
 
+    /// The ring of a thread that ended was emptied and dropped.
+    pub(crate) fn left(&self) {
+        self.threads.fetch_sub(1, Ordering::Relaxed);
+    }
+
     fn join(self: Arc<Self>) -> Local {
         let count = self.threads.fetch_add(1, Ordering::Relaxed);
         if count >= MAX_THREADS as u64 {
+            self.threads.fetch_sub(1, Ordering::Relaxed);
             return Local {
                 exchange: self,
                 records: None,

@@ -87,6 +87,9 @@ impl Writer {
         loop {
             let stopping = stop.load(Ordering::Acquire);
             self.drain();
+            if stopping {
+                self.drain(); // What the first drain held back.
+            }
             let now = MonotonicClock.now();
             let since_flush = now.as_nanos().saturating_sub(flushed.as_nanos());
             if stopping || since_flush >= FLUSH_INTERVAL.get() {
@@ -113,6 +116,7 @@ impl Writer {
             });
         }
         let Self {
+            exchange,
             lanes,
             emitter,
             steps,
@@ -128,7 +132,11 @@ impl Writer {
                     Err(_) => break,
                 }
             }
-            !ended || !lane.lane.records.is_empty()
+            let over = ended && lane.lane.records.is_empty();
+            if over {
+                exchange.left();
+            }
+            !over
         });
     }
 
@@ -171,7 +179,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             end,
             args,
         } => {
-            lane.open.end(place, name, start);
+            lane.open.end(place, start);
             emitter.slice(place, cat, name, (start, end), &args);
         }
         Record::Span {
@@ -212,7 +220,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             let name = "step";
             match end {
                 Some(end) => {
-                    steps.end(place, name, start);
+                    steps.end(place, start);
                     emitter.slice(place, cat, name, (start, end), &args);
                 }
                 None => steps.begin_next(OpenSlice {
@@ -225,6 +233,6 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
                 }),
             }
         }
-        Record::BatchTaken(taken) => emitter.batch_taken(tid, &taken),
+        Record::BatchTaken(taken) => emitter.batch_taken(tid, *taken),
     }
 }

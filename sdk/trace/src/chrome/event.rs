@@ -47,9 +47,10 @@ pub enum EventRef<'a> {
         /// Its arguments.
         args: ArgsRef<'a>,
     },
-    /// A slice that is still open while the file is flushed. When the file ends without the
-    /// slice of the same track, name and start, readers return it as a slice that ends with the
-    /// recording and has the argument [`UNFINISHED`](crate::vocab::arg::UNFINISHED).
+    /// A slice that is still open while the file is flushed. When the file ends without a slice of
+    /// the same track and start, readers return it as a slice that ends with the recording and
+    /// has the argument [`UNFINISHED`](crate::vocab::arg::UNFINISHED). Its name and category may
+    /// be others at its end: a wait for the next batch becomes the end of the epoch.
     Open {
         /// Process of the track.
         pid: Pid,

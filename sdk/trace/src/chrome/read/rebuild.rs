@@ -7,9 +7,9 @@ use crate::{
     Pid, Slice, State, Symbol, Tid, Trace, TraceTime, TrackId, Value, vocab,
 };
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-/// A track, a name and a start: what a slice and the instants from while it was open share.
+/// What the instants from while one slice was open share.
 type OpenKey = (TrackId, Symbol, TraceTime);
 
 /// Collects events.
@@ -66,11 +66,14 @@ impl Rebuild {
             self.trace.meta.end = end;
             self.trace.meta.state = State::Partial;
         }
-        for slice in &self.trace.slices {
-            self.open
-                .remove(&(slice.track, slice.name, slice.span.start));
-        }
+        let ended: HashSet<_> = self
+            .trace
+            .slices
+            .iter()
+            .map(|slice| (slice.track, slice.span.start))
+            .collect();
         let mut open: Vec<_> = self.open.into_iter().collect();
+        open.retain(|((track, _, start), _)| !ended.contains(&(*track, *start)));
         open.sort_by_key(|(_, (order, ..))| *order);
         for ((track, name, start), (_, cat, args)) in open {
             let key = self.trace.strings.intern(vocab::arg::UNFINISHED);
