@@ -138,6 +138,7 @@ impl Writer {
             }
             !over
         });
+        self.emitter.drained();
     }
 
     fn flush(&mut self, now: MonoTime, last: bool) {
