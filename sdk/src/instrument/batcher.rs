@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Wraps a batcher so that its work is recorded and its batches are tagged. A loader built on it
 /// yields [`Tagged`] batches; [`loader`](super::loader) unwraps them.
 pub fn batcher<B>(inner: B) -> TracedBatcher<B> {
+    stage::expect_tagged_batches();
     TracedBatcher {
         inner,
         queue: Arc::default(),

@@ -36,6 +36,8 @@ mod batcher;
 #[cfg(feature = "burn")]
 mod dataset;
 #[cfg(feature = "burn")]
+mod epochs;
+#[cfg(feature = "burn")]
 mod loader;
 mod phase;
 #[cfg_attr(

@@ -9,7 +9,21 @@ use crate::recorder::ring::push;
 use crate::recorder::{Args, Category, Record, Text};
 use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Whether batchers were wrapped, and loaders whose batchers were not.
+static TAGGED: AtomicBool = AtomicBool::new(false);
+static UNTAGGED: AtomicBool = AtomicBool::new(false);
+
+/// There is a batcher that ends the get stages of its workers.
+pub(crate) fn expect_tagged_batches() {
+    TAGGED.store(true, Ordering::Relaxed);
+}
+
+/// There is a loader whose workers have get stages that nothing ends.
+pub(crate) fn expect_untagged_batches() {
+    UNTAGGED.store(true, Ordering::Relaxed);
+}
 
 /// Every how many reads of items one is recorded; 0: none.
 static ITEM_SAMPLING: AtomicU32 = AtomicU32::new(0);
@@ -54,7 +68,9 @@ fn thread_cpu_ns() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Unknown,
-    /// A worker of a loader.
+    /// A worker of a loader by its name; whether its batcher is wrapped shows in its first batch.
+    NamedWorker,
+    /// A worker of a loader whose batcher is wrapped.
     Worker,
     /// Inside the `next()` of a loader.
     InNext,
@@ -90,7 +106,11 @@ fn learn_role() -> Role {
     let is_worker = std::thread::current()
         .name()
         .is_some_and(|name| name.starts_with("dataloader-"));
-    let role = if is_worker { Role::Worker } else { Role::Other };
+    let role = if is_worker {
+        Role::NamedWorker
+    } else {
+        Role::Other
+    };
     let _ = ROLE.try_with(|r| r.set(role));
     role
 }
@@ -132,7 +152,12 @@ impl Drop for InNext {
 fn begin_get() {
     if let Some(begun) = Begun::now() {
         let _ = GET.try_with(|get| get.set(Some(begun)));
-        open(&begun, Category::DataGet);
+        let ends = ROLE.try_with(Cell::get) != Ok(Role::NamedWorker)
+            || TAGGED.load(Ordering::Relaxed) && !UNTAGGED.load(Ordering::Relaxed);
+        // One that may never end is not shown as one that hangs.
+        if ends {
+            open(&begun, Category::DataGet);
+        }
     }
 }
 
