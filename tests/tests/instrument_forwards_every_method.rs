@@ -133,7 +133,7 @@ fn a_wrapped_batcher_gets_the_items_and_the_device_and_gives_its_batch() {
         for device in [Device::flex(), Device::flex().autodiff()] {
             let batch: Tagged<String> = batcher.batch(vec![2, 1], &device);
             let expected = format!("[2, 1] on {device:?}");
-            assert_eq!(taken(&calls), [expected.clone()]);
+            assert_eq!(taken(&calls), std::slice::from_ref(&expected));
             assert_eq!(batch.clone().into_inner(), expected);
             assert_eq!(batch.into_inner(), expected);
         }

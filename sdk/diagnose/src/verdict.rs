@@ -34,7 +34,7 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize) -> String {
     match report.findings.first() {
         Some(finding) => format!(
             "{name}{} of the window is {}; {}",
-            percent(finding.share),
+            percent(whole_share(report, finding)),
             noun(finding.cause),
             path(finding)
         ),
@@ -50,6 +50,17 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize) -> String {
             )
         }
     }
+}
+
+/// What the sentence names: data waits as a whole, of which some may be known more finely than
+/// others; otherwise the finding.
+fn whole_share(report: &Report, finding: &Finding) -> f64 {
+    let waits = [Cause::Data, Cause::DataCompute];
+    if !waits.contains(&finding.cause) {
+        return finding.share;
+    }
+    let of = |cause: &Cause| report.breakdown.get(&cause.to_string());
+    waits.iter().filter_map(of).sum()
 }
 
 fn hang(open: &Unfinished) -> String {
