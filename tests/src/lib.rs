@@ -57,6 +57,19 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     }
 }
 
+/// Does `work` until it panics; what the panic says.
+///
+/// A worker of Burn that panicked is known to be gone only when its thread has unwound: until
+/// then another epoch begins, and ends at once.
+pub fn first_panic<T>(mut work: impl FnMut() -> T) -> String {
+    eventually("it panics", || {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut work));
+        let panic = outcome.err()?;
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+    })
+}
+
 /// OS thread id of the caller, asked from the kernel and not from gpustall.
 pub fn os_tid() -> u32 {
     let link = std::fs::read_link("/proc/thread-self").unwrap();

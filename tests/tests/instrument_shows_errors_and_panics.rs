@@ -6,7 +6,8 @@
 use burn_core::data::dataloader::DataLoaderBuilder;
 use gpustall::instrument;
 use gpustall_tests::{
-    Collect, Numbers, alone, assert_well_formed, flag, number, numbers_loader, record, slices, text,
+    Collect, Numbers, alone, assert_well_formed, first_panic, flag, number, numbers_loader, record,
+    slices, text,
 };
 use gpustall_trace::{Slice, Trace, vocab::arg, vocab::cat};
 use std::error::Error;
@@ -119,19 +120,6 @@ impl burn_core::data::dataloader::batcher::Batcher<usize, Vec<usize>> for Cursed
     }
 }
 
-fn panic_text(outcome: std::thread::Result<usize>) -> String {
-    let panic = outcome.unwrap_err();
-    let text = panic.downcast_ref::<String>().cloned();
-    text.or_else(|| panic.downcast_ref::<&str>().map(|&t| t.to_owned()))
-        .unwrap()
-}
-
-fn counted(
-    loader: &dyn burn_core::data::dataloader::DataLoader<Vec<usize>>,
-) -> std::thread::Result<usize> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.iter().count()))
-}
-
 #[test]
 fn a_panicking_worker_ends_the_epoch_as_without_us_and_the_trace_shows_where() {
     let _alone = alone();
@@ -140,7 +128,7 @@ fn a_panicking_worker_ends_the_epoch_as_without_us_and_the_trace_shows_where() {
         let numbers = || if in_get { panics() } else { Numbers::new(40) };
         let builder = DataLoaderBuilder::<usize, Vec<usize>>::new(Cursed);
         let plain = builder.batch_size(4).num_workers(2).build(numbers());
-        let plain = (counted(&*plain).unwrap(), panic_text(counted(&*plain)));
+        let plain = (plain.iter().count(), first_panic(|| plain.iter().count()));
 
         let (trace, summary, traced) = record("panic", || {
             let inner = DataLoaderBuilder::new(instrument::batcher(Cursed))
@@ -148,7 +136,7 @@ fn a_panicking_worker_ends_the_epoch_as_without_us_and_the_trace_shows_where() {
                 .num_workers(2)
                 .build(instrument::dataset(numbers()));
             let loader = instrument::loader("train", inner);
-            (counted(&*loader).unwrap(), panic_text(counted(&*loader)))
+            (loader.iter().count(), first_panic(|| loader.iter().count()))
         });
         assert_eq!(
             plain, traced,
@@ -181,8 +169,11 @@ fn a_panicking_worker_ends_the_epoch_as_without_us_and_the_trace_shows_where() {
 #[test]
 fn a_panic_inside_next_goes_to_the_trainer_unchanged() {
     let _alone = alone();
-    let (trace, _, outcome) = record("panic", || counted(&*numbers_loader("train", panics(), 0)));
-    assert_eq!(panic_text(outcome), "planted panic at 13");
+    let (trace, _, panic) = record("panic", || {
+        let loader = numbers_loader("train", panics(), 0);
+        first_panic(|| loader.iter().count())
+    });
+    assert_eq!(panic, "planted panic at 13");
     for cat in [cat::DATA_GET, cat::DATA_WAIT] {
         let mut left = slices(&trace, cat);
         left.retain(|s| flag(&trace, s, arg::PANICKED));

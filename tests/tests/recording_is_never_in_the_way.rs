@@ -80,15 +80,15 @@ fn memory_stays_bounded_however_much_is_recorded() {
     let session = gpustall::session("memory").output(&output).start().unwrap();
     let stop = AtomicBool::new(false);
     let grown = std::thread::scope(|scope| {
-        let threads = [(); 3].map(|()| scope.spawn(|| flood(&stop)));
+        let threads = [(); 2].map(|()| scope.spawn(|| flood(&stop)));
         // Rings and buffers are in place.
         std::thread::sleep(Duration::from_millis(300));
         let before = resident();
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(800));
         let grown = resident().saturating_sub(before);
         stop.store(true, Ordering::Relaxed);
         let spans: u64 = threads.into_iter().map(|t| t.join().unwrap()).sum();
-        assert!(spans > 1_000_000, "a flood: {spans} spans");
+        assert!(spans > 200_000, "a flood: {spans} spans");
         grown
     });
     let partial = gpustall_trace::partial_path(&output);

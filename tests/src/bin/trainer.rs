@@ -139,9 +139,8 @@ fn panic_in_worker(session: Option<Session>) {
     };
     let loader = numbers_loader("train", numbers, 1);
     println!("{} batches before the panic", loader.iter().count());
-    let again = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.iter().count()));
-    let panic = again.unwrap_err();
-    println!("then: {:?}", panic.downcast_ref::<String>());
+    let panic = gpustall_tests::first_panic(|| loader.iter().count());
+    println!("then: {panic}");
     finish(session);
 }
 
@@ -151,10 +150,10 @@ fn panic_in_process(session: Option<Session>) {
         ..Numbers::new(ITEMS)
     };
     let loader = numbers_loader("train", numbers, 0);
-    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+    let panic = gpustall_tests::first_panic(|| {
         loader.iter().for_each(|batch| println!("{batch:?}"));
-    }));
-    println!("{:?}", outcome.unwrap_err().downcast_ref::<String>());
+    });
+    println!("{panic}");
     finish(session);
 }
 
