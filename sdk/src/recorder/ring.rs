@@ -69,8 +69,7 @@ pub(crate) struct Lane {
 /// The writing end.
 struct Local {
     exchange: Arc<Exchange>,
-    /// `None` when the session has too many threads.
-    records: Option<rtrb::Producer<Record>>,
+    records: rtrb::Producer<Record>,
 }
 
 static CURRENT: RwLock<Option<Arc<Exchange>>> = RwLock::new(None);
@@ -120,14 +119,12 @@ impl Exchange {
         self.threads.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn join(self: Arc<Self>) -> Local {
+    /// A ring for the calling thread, unless there are too many.
+    fn join(self: Arc<Self>) -> Option<Local> {
         let count = self.threads.fetch_add(1, Ordering::Relaxed);
         if count >= MAX_THREADS as u64 {
             self.threads.fetch_sub(1, Ordering::Relaxed);
-            return Local {
-                exchange: self,
-                records: None,
-            };
+            return None;
         }
         let (producer, consumer) = rtrb::RingBuffer::new(DEFAULT_RING_RECORDS);
         let thread = std::thread::current();
@@ -136,20 +133,17 @@ impl Exchange {
             name: thread.name().unwrap_or_default().to_owned(),
             records: consumer,
         });
-        Local {
+        Some(Local {
             exchange: self,
-            records: Some(producer),
-        }
+            records: producer,
+        })
     }
 }
 
 impl Local {
     fn push(&mut self, record: Record) {
         let lost = &self.exchange.lost;
-        let Some(records) = &mut self.records else {
-            lost.threads.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
+        let records = &mut self.records;
         let essential = record.is_essential();
         if !essential && records.slots() <= RESERVED_RECORDS {
             lost.spans.fetch_add(1, Ordering::Relaxed);
@@ -194,7 +188,11 @@ fn push_first(local: &mut Option<Local>, generation: Generation, record: Record)
     if exchange.generation != generation {
         return true;
     }
-    local.insert(exchange.join()).push(record);
+    match exchange.join() {
+        Some(joined) => local.insert(joined).push(record),
+        // Asked again with the next event: threads end and make room.
+        None => return false,
+    }
     true
 }
 
