@@ -173,7 +173,7 @@ fn train_direct(args: &Args, features: &Tensor<2>, targets: &Tensor<2>, device: 
         for start in (0..count).step_by(args.batch) {
             let _step = instrument::step("direct"); // gpustall
             let end = count.min(start + args.batch);
-            let chosen = order.clone().slice([start..end]);
+            let chosen = order.clone().slice(start..end);
             trainer = trainer.step(Batch {
                 rows: features.clone().select(0, chosen.clone()),
                 targets: targets.clone().select(0, chosen),

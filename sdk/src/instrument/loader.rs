@@ -17,8 +17,8 @@ use std::sync::Arc;
 /// Wraps a loader whose batcher is wrapped by [`batcher`](super::batcher), under a name that
 /// tells it from the program's other loaders. The result is a loader of the plain batches.
 ///
-/// Steps follow the loader: one lasts from one call of `next()` to the following one. Names that
-/// begin with `val`, `eval`, `test` or `dev` make it a loader for validation
+/// Steps follow the loader: one lasts from one call of `next()` to the following one. Names whose
+/// first word is `valid`, `eval`, `test` or the like make it a loader for validation
 /// ([`LoaderKind::from_name`]); [`loader_of_kind`] says it outright.
 pub fn loader<O: Send + 'static>(
     name: &str,
@@ -104,7 +104,7 @@ impl<T: 'static, O: Send + 'static> DataLoader<O> for TracedLoader<T, O> {
             pass
         };
         let epoch = pass.epoch;
-        let begun = Begun::now();
+        let begun = Begun::wait();
         if let Some(begun) = &begun {
             stage::open_with(begun, Category::EpochStart, epoch_args(&self.steps, epoch));
         }
@@ -154,7 +154,7 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
         let position = self.position;
         self.position.step += 1;
         let _in_next = InNext::enter();
-        let begun = Begun::now();
+        let begun = Begun::wait();
         let now = begun.map_or_else(MonotonicClock::read, |begun| begun.at);
         self.steps.reach(position, now);
         let Some(begun) = begun else {
@@ -188,7 +188,7 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
                 (Category::DataWait, Some(Ok(batch)))
             }
         };
-        args.push(begun.cpu_used());
+        args.extend(begun.spent());
         stage::close(&begun, cat, end, Some(args.into()));
         item
     }

@@ -49,6 +49,8 @@ pub(crate) mod queue;
 mod stage;
 mod step;
 mod steps;
+#[cfg(feature = "burn")]
+mod thread_time;
 
 #[cfg(feature = "burn")]
 pub use batcher::{Tagged, TracedBatcher, batcher};

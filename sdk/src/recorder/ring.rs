@@ -19,6 +19,10 @@ pub(crate) const RESERVED_RECORDS: usize = DEFAULT_RING_RECORDS / 8;
 /// Threads that one session records at a time; further ones are counted as lost.
 pub(crate) const MAX_THREADS: usize = 1024;
 
+/// Slices of the pipeline within one another whose beginnings are shown; deeper ones are recorded
+/// when they end, as all others.
+const MAX_OWED: usize = 64;
+
 /// What the threads and the writer of one session share.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -70,6 +74,10 @@ pub(crate) struct Lane {
 struct Local {
     exchange: Arc<Exchange>,
     records: rtrb::Producer<Record>,
+    /// When the slices began whose beginnings are in the ring and whose ends are not: a slot is
+    /// kept for each end, since a beginning without its end would read as a slice that goes on to
+    /// the end of the recording.
+    owed: Vec<MonoTime>,
 }
 
 static CURRENT: RwLock<Option<Arc<Exchange>>> = RwLock::new(None);
@@ -136,18 +144,30 @@ impl Exchange {
         Some(Local {
             exchange: self,
             records: producer,
+            owed: Vec::with_capacity(MAX_OWED),
         })
     }
 }
 
 impl Local {
     fn push(&mut self, record: Record) {
-        let lost = &self.exchange.lost;
-        let records = &mut self.records;
         let essential = record.is_essential();
-        if !essential && records.slots() <= RESERVED_RECORDS {
-            lost.spans.fetch_add(1, Ordering::Relaxed);
-        } else if records.push(record).is_err() {
+        // Slots that stay free for others.
+        let kept = match &record {
+            _ if !essential => RESERVED_RECORDS,
+            Record::Open { .. } if self.owed.len() == MAX_OWED => return,
+            Record::Open { .. } => self.owed.len() + 1,
+            Record::Slice { start, .. } if self.settle(*start) => 0,
+            _ => self.owed.len(),
+        };
+        let begun = match &record {
+            Record::Open { start, .. } => Some(*start),
+            _ => None,
+        };
+        if self.records.slots() > kept && self.records.push(record).is_ok() {
+            self.owed.extend(begun);
+        } else {
+            let lost = &self.exchange.lost;
             let counter = if essential {
                 &lost.pipeline
             } else {
@@ -155,6 +175,15 @@ impl Local {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the beginning of this slice is in the ring, so that a slot is kept for its end.
+    fn settle(&mut self, start: MonoTime) -> bool {
+        let position = self.owed.iter().rposition(|begun| *begun == start);
+        // Those inside it ended without being recorded (they left their guard behind).
+        position
+            .map(|position| self.owed.truncate(position))
+            .is_some()
     }
 }
 

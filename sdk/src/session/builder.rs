@@ -2,6 +2,7 @@
 
 use super::{Active, RUNNING, SWITCH, Session};
 use crate::error::SessionError;
+use crate::recorder::writer::DEFAULT_MAX_EVENTS;
 use std::path::PathBuf;
 
 /// Describes a session called `name`; [`start`](SessionBuilder::start) begins it.
@@ -19,6 +20,7 @@ pub fn session(name: impl Into<String>) -> SessionBuilder {
         name,
         subscriber: true,
         item_sampling: 0,
+        max_events: DEFAULT_MAX_EVENTS,
     }
 }
 
@@ -29,6 +31,7 @@ pub struct SessionBuilder {
     pub(super) output: PathBuf,
     pub(super) subscriber: bool,
     pub(super) item_sampling: u32,
+    pub(super) max_events: u64,
 }
 
 impl SessionBuilder {
@@ -55,6 +58,15 @@ impl SessionBuilder {
     /// own, counted per thread; 0 (the default) records none.
     pub fn sample_items(mut self, every: u32) -> Self {
         self.item_sampling = every;
+        self
+    }
+
+    /// How many events to keep ([`DEFAULT_MAX_EVENTS`] unless set). User spans beyond it are
+    /// dropped and counted; waits, stages and steps go on for as many again. It bounds the disk
+    /// space of the recording (about 135 bytes an event) and the memory of
+    /// [`finish`](Session::finish) (about 300).
+    pub fn max_events(mut self, events: u64) -> Self {
+        self.max_events = events;
         self
     }
 

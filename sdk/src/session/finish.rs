@@ -20,11 +20,14 @@ impl Active {
         Exchange::withdraw();
         layer::session_changed();
         let outcome = self.writer.stop();
-        *RUNNING.lock() = None;
+        let _running = StillRunning;
         let partial = self.partial;
         let Ok(outcome) = outcome else {
             return Err(SessionError::WriterPanicked { partial });
         };
+        if !outcome.partial.is_in_place() {
+            return Err(SessionError::Moved { partial });
+        }
         let (mut trace, warnings) = match read(&partial) {
             Ok(read) => (read.trace, read.warnings),
             Err(source) => return Err(SessionError::ReadBack { partial, source }),
@@ -56,9 +59,18 @@ impl Active {
             Ok(_) => {
                 // Everything in it is in the finished file now.
                 let _ = outcome.partial.remove();
-                Ok(Summary::of(report, self.output))
+                Ok(Summary::of(report, self.shown))
             }
             Err(source) => Err(SessionError::Finish { partial, source }),
         }
+    }
+}
+
+/// Until it is dropped no other session starts in this process.
+struct StillRunning;
+
+impl Drop for StillRunning {
+    fn drop(&mut self) {
+        *RUNNING.lock() = None;
     }
 }

@@ -35,7 +35,10 @@ pub struct Session {
 #[derive(Debug)]
 struct Active {
     meta: Meta,
+    /// The trace, absolute: the program may change its directory before it finishes.
     output: PathBuf,
+    /// The same as the program named it.
+    shown: PathBuf,
     partial: PathBuf,
     generation: Generation,
     exchange: Arc<Exchange>,

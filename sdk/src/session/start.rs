@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 impl Active {
     pub(super) fn start(builder: SessionBuilder) -> Result<Self, SessionError> {
         let start = MonotonicClock::read();
+        let output = std::path::absolute(&builder.output).unwrap_or(builder.output.clone());
         let meta = Meta {
             name: builder.name,
             recorder: env!("CARGO_PKG_VERSION").to_owned(),
@@ -28,9 +29,9 @@ impl Active {
             state: State::Partial,
             ..Meta::default()
         };
-        let partial_path = partial_path(&builder.output);
+        let partial_path = partial_path(&output);
         // Fail now rather than after hours of training.
-        if builder.output.is_dir() {
+        if output.is_dir() {
             return Err(SessionError::Output(WriteError::Create {
                 path: builder.output,
                 source: std::io::ErrorKind::IsADirectory.into(),
@@ -52,16 +53,19 @@ impl Active {
             partial.push(&EventRef::Note { text });
         }
         let emitter = Emitter::new(partial, start, meta.pid, &process_name(), &meta.name);
-        let writer = WriterThread::spawn(exchange.clone(), emitter).map_err(|error| {
-            Exchange::withdraw();
-            SessionError::Thread(error)
-        })?;
+        let writer = WriterThread::spawn(exchange.clone(), emitter, builder.max_events).map_err(
+            |error| {
+                Exchange::withdraw();
+                SessionError::Thread(error)
+            },
+        )?;
         crate::instrument::sample_items(builder.item_sampling);
         generation.open();
         layer::session_changed();
         Ok(Self {
             meta,
-            output: builder.output,
+            output,
+            shown: builder.output,
             partial: partial_path,
             generation,
             exchange,

@@ -65,6 +65,9 @@ pub mod arg {
     /// optional, on [`DATA_GET`](super::cat::DATA_GET), [`DATA_COLLATE`](super::cat::DATA_COLLATE)
     /// and [`DATA_WAIT`](super::cat::DATA_WAIT).
     pub const CPU_NS: &str = "cpu_ns";
+    /// Nanoseconds in which the thread was ready to run in the slice and waited for a CPU. With
+    /// [`CPU_NS`], what is left of the slice is time in which it was blocked.
+    pub const RUNNABLE_NS: &str = "runnable_ns";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
