@@ -5,7 +5,7 @@ use crate::events::Role;
 use crate::maker::{Maker, maker};
 use crate::stages::{Stage, StageKind};
 use crate::timeline::Timeline;
-use gpustall_trace::{Interval, TraceTime, TrackId};
+use gpustall_trace::{Interval, Symbol, TraceTime, TrackId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -36,6 +36,26 @@ pub enum PieceKind {
     UnknownWorker,
     /// A phase that the user marked.
     Phase,
+    /// A copy ran on the device.
+    Copy,
+    /// A collective ran on the device.
+    Collective,
+    /// A collective ran on the device, and had not begun on another one.
+    Straggler,
+    /// The next kernel was submitted and did not run.
+    Submitted,
+    /// The thread was in a driver call.
+    Call,
+    /// The thread copied into pinned memory.
+    Staging,
+    /// Between two launches, operators of the framework included.
+    BetweenLaunches,
+    /// The thread submitted nothing, in a stretch that stands out.
+    NoLaunch,
+    /// The thread submitted again after it had waited for the device.
+    Refill,
+    /// Nothing is recorded.
+    Unrecorded,
 }
 
 impl fmt::Display for PieceKind {
@@ -52,6 +72,16 @@ impl fmt::Display for PieceKind {
             PieceKind::EpochEnd => "end of the epoch",
             PieceKind::UnknownWorker => "unknown worker",
             PieceKind::Phase => "marked phase",
+            PieceKind::Copy => "copy",
+            PieceKind::Collective => "collective",
+            PieceKind::Straggler => "collective that another device had not begun",
+            PieceKind::Submitted => "submitted, not yet running",
+            PieceKind::Call => "driver call",
+            PieceKind::Staging => "copying into pinned memory",
+            PieceKind::BetweenLaunches => "between launches",
+            PieceKind::NoLaunch => "submitting nothing",
+            PieceKind::Refill => "submitting again",
+            PieceKind::Unrecorded => "nothing recorded",
         })
     }
 }
@@ -99,7 +129,31 @@ pub(crate) struct Piece {
     pub(crate) track: Option<TrackId>,
     /// Position of the stage, where it is one.
     pub(crate) stage: Option<usize>,
+    /// Position of the slice in the trace that shows it, where it is a device's or a call.
+    pub(crate) slice: Option<usize>,
+    /// The copy, the call, or the innermost phase in which it happened.
+    pub(crate) named: Option<Symbol>,
     pub(crate) edge: Edge,
+}
+
+impl Piece {
+    /// A piece of which only the kind, the time and the thread are known.
+    pub(crate) fn plain(
+        kind: PieceKind,
+        span: Interval,
+        track: Option<TrackId>,
+        edge: Edge,
+    ) -> Self {
+        Self {
+            kind,
+            span,
+            track,
+            stage: None,
+            slice: None,
+            named: None,
+            edge,
+        }
+    }
 }
 
 /// The pieces of a stall, in order.
@@ -110,6 +164,7 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
             let track = timeline.phases.get(i).map(|phase| phase.track);
             return whole(stall, PieceKind::Phase, track, Edge::Observed);
         }
+        Source::Device => return stall.pieces.clone(),
     };
     let Some(wait) = wait else {
         return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
@@ -139,7 +194,9 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
         .cut(span, &mut pieces);
     };
     match maker(timeline, wait) {
-        Maker::Unknown => return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred),
+        Maker::Unknown | Maker::Elsewhere => {
+            return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
+        }
         Maker::InProcess => {
             for &part in &stall.parts {
                 cut(wait.track, part, Own::All, PieceKind::Next);
@@ -169,13 +226,7 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
 }
 
 fn whole(stall: &Stall, kind: PieceKind, track: Option<TrackId>, edge: Edge) -> Vec<Piece> {
-    let piece = |&span: &Interval| Piece {
-        kind,
-        span,
-        track,
-        stage: None,
-        edge,
-    };
+    let piece = |&span: &Interval| Piece::plain(kind, span, track, edge);
     stall.parts.iter().map(piece).collect()
 }
 
@@ -235,11 +286,8 @@ impl Lane<'_> {
         if !span.is_empty() {
             let track = Some(self.track);
             pieces.push(Piece {
-                kind,
-                span,
-                track,
                 stage,
-                edge,
+                ..Piece::plain(kind, span, track, edge)
             });
         }
     }

@@ -3,7 +3,9 @@
 use crate::cause::{Cause, Severity};
 use crate::chain::{Piece, PieceKind, walk};
 use crate::charge::{Account, Source, Stall};
+use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
+use crate::framework::Framework;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
@@ -43,7 +45,7 @@ pub(crate) struct Run<'a> {
 pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
     let loader = match stall.source {
         Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
-        Source::Phase(_) => None,
+        Source::Phase(_) | Source::Device => None,
     };
     (stall.cause, loader)
 }
@@ -76,7 +78,22 @@ impl Run<'_> {
         }
         let lengths = Distribution::of(stalls.iter().map(|stall| stall.lost));
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
+        let devices: BTreeSet<usize> = stalls.iter().map(|stall| stall.device).collect();
+        let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
+        let recorded = accounts().any(|account| account.device.is_some());
+        let proof = Proof::of_stalls(self.timeline, self.accounts, &devices, &tally);
+        let signs = proof.signs(
+            self.loaders
+                .iter()
+                .any(|loader| loader.row.in_process.is_some()),
+        );
+        let numbers = match recorded {
+            true => proof.numbers(),
+            false => Vec::new(),
+        };
+        let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
+            devices: recorded.then_some((names, cause, proof)),
             timeline: self.timeline,
             tally: &tally,
             trainers: self.names_of_trainers(stalls),
@@ -86,11 +103,16 @@ impl Run<'_> {
             lost,
         };
         let prediction = self.steps.without(self.trainers, stalls, self.device);
+        let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
         let facts = Facts {
             cause,
             in_process,
+            workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
+            framework: Framework::of(self.timeline.trace),
+            signs,
+            numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
-            loader: self.loaders.iter().find(|facts| Some(facts.key) == loader),
+            loader: loader_row,
             workers: self
                 .workers
                 .iter()
@@ -137,7 +159,7 @@ impl Run<'_> {
                 // The ends of an epoch say nothing about who made its batches.
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
-            Source::Phase(_) => false,
+            Source::Phase(_) | Source::Device => false,
         }
     }
 
@@ -157,6 +179,9 @@ impl Run<'_> {
                 "next()"
             };
             return format!("{calls} of `{}`", self.timeline.loader_name(loader));
+        }
+        if stalls.iter().all(|stall| stall.source == Source::Device) {
+            return String::new();
         }
         let mut names = BTreeSet::new();
         for stall in stalls {
@@ -187,7 +212,7 @@ impl Run<'_> {
     fn one(&self, stall: &Stall) -> report::Stall {
         let wait = match stall.source {
             Source::Wait(i) => self.timeline.waits.get(i),
-            Source::Phase(_) => None,
+            Source::Phase(_) | Source::Device => None,
         };
         let walked = walk(self.timeline, stall);
         let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));

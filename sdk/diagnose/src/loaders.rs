@@ -62,12 +62,16 @@ fn loader(
     for wait in waits {
         match maker(timeline, wait) {
             Maker::InProcess => inside += 1,
-            Maker::Worker(_) | Maker::Open(..) => outside += 1,
+            Maker::Worker(_) | Maker::Open(..) | Maker::Elsewhere => outside += 1,
             Maker::Unknown => {}
         }
-        let stages: Nanos = stages_of(timeline, wait)
+        let mut stages: Nanos = stages_of(timeline, wait)
             .map(|stage| stage.span.len())
             .sum();
+        if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
+            // No stages are recorded: what the thread does in `next()` is making the batch.
+            stages = wait.span.len();
+        }
         made += u64::from(stages > Nanos::ZERO);
         production += stages;
     }

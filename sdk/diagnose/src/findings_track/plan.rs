@@ -1,13 +1,14 @@
 //! What is to be drawn, free of borrows from the trace.
 
 use super::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS};
+use crate::analysis::Charged;
 use crate::chain::{Edge, Piece, PieceKind, walk};
-use crate::charge::{Source, Stall, charge};
+use crate::charge::{Source, Stall};
 use crate::finding::group_of;
 use crate::report::{Finding, Report};
 use crate::tally::on_cpu;
 use crate::timeline::Timeline;
-use crate::window::{Trainer, window};
+use crate::window::Trainer;
 use gpustall_trace::{Interval, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -48,9 +49,12 @@ pub(super) enum Arg {
 
 /// What to draw: the stalls of the report's findings, the longest first.
 pub(super) fn plan(trace: &Trace, report: &Report) -> Vec<Drawn> {
-    let timeline = Timeline::of(trace);
-    let (window, trainers) = window(&timeline);
-    let accounts = charge(&timeline, &window, &trainers);
+    let Charged {
+        timeline,
+        trainers,
+        accounts,
+        ..
+    } = Charged::of(trace);
     let finding_of = |stall: &Stall| {
         let (cause, loader) = group_of(&timeline, stall);
         let kind = loader.map(|loader| loader.kind.as_str());

@@ -5,11 +5,14 @@ mod wrap;
 
 use crate::cause::COMPUTE;
 use crate::links::percent;
-use crate::report::{Loader, Report, Worker};
+use crate::report::{CudaCall, Device, Loader, Report, Worker};
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 use wrap::{columns, paragraph};
+
+/// Rows of the table of calls that are printed.
+const MAX_CALLS: usize = 5;
 
 /// Rows of a table, and findings, that are printed; the rest is counted.
 const MAX_ROWS: usize = 8;
@@ -57,10 +60,11 @@ impl Report {
         };
         let on = crate::links::group(&threads);
         writeln!(f)?;
-        let line = format!(
-            "{window} of {kind} on {on}, evidence: {}",
-            self.evidence.level
-        );
+        let kind = match self.steps.count + self.first_steps.length.count {
+            0 => String::new(),
+            _ => format!(" of {kind}"),
+        };
+        let line = format!("{window}{kind} on {on}, evidence: {}", self.evidence.level);
         paragraph(f, "window  ", "        ", &line)?;
         fmt_steps(f, "steps ", &self.steps, "")?;
         let first = &self.first_steps;
@@ -68,7 +72,11 @@ impl Report {
             0 => String::new(),
             n => format!(" ({n} warm-up)"),
         };
-        fmt_steps(f, "first ", &first.length, &warm)
+        fmt_steps(f, "first ", &first.length, &warm)?;
+        self.devices
+            .iter()
+            .take(MAX_ROWS)
+            .try_for_each(|device| fmt_device(f, device))
     }
 
     fn fmt_breakdown(&self, f: &mut String) -> fmt::Result {
@@ -82,10 +90,12 @@ impl Report {
                 .cmp(&(a.0 == COMPUTE))
                 .then(b.1.total_cmp(a.1))
         });
+        let longest = rows.iter().map(|(cause, _)| cause.chars().count()).max();
+        let width = longest.unwrap_or(0).max(15) + 1;
         for (cause, &share) in rows {
             let ns = Nanos::new(self.charges_ns.get(cause).copied().unwrap_or(0)).to_string();
             let bar = "#".repeat((share.clamp(0.0, 1.0) * 40.0).round() as usize);
-            let line = format!("  {cause:<16}{:>6}  {ns:>8}  {bar}", percent(share));
+            let line = format!("  {cause:<width$}{:>6}  {ns:>8}  {bar}", percent(share));
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
@@ -108,6 +118,19 @@ impl Report {
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
             columns(f, head.map(str::to_owned).to_vec(), rows)?;
             more(f, self.workers.len())?;
+        }
+        if !self.calls.is_empty() {
+            let head = [
+                "driver call",
+                "calls",
+                "total",
+                "p50",
+                "p99",
+                "max",
+                "p99/p50",
+            ];
+            let rows = self.calls.iter().take(MAX_CALLS).map(call_row).collect();
+            columns(f, head.map(str::to_owned).to_vec(), rows)?;
         }
         if !self.phases.is_empty() {
             let of = |phase: &crate::Phase| {
@@ -181,6 +204,40 @@ fn fmt_steps(f: &mut String, what: &str, d: &Distribution, rest: &str) -> fmt::R
         f,
         "{head:<14}p50 {p50:<9} p95 {p95:<9} p99 {p99:<9} max {max}{rest}"
     )
+}
+
+/// How a recorded device spent the window.
+fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
+    let (Some(comm), Some(copy)) = (device.exposed_comm, device.exposed_copy) else {
+        return Ok(());
+    };
+    let parts = [
+        ("compute", device.compute),
+        ("exposed communication", comm),
+        ("exposed copies", copy),
+        ("idle", device.idle),
+    ];
+    let shown = parts
+        .iter()
+        .filter(|&&(what, share)| what != "exposed communication" || share > 0.0);
+    let shown: Vec<String> = shown
+        .map(|&(what, share)| format!("{what} {:.1} %", share * 100.0))
+        .collect();
+    writeln!(f, "{:<8}{}", device.name, shown.join(", "))
+}
+
+fn call_row(call: &CudaCall) -> Vec<String> {
+    let time = |ns| Nanos::new(ns).to_string();
+    vec![
+        call.name.clone(),
+        call.count.to_string(),
+        time(call.total_ns),
+        time(call.p50_ns),
+        time(call.p99_ns),
+        time(call.max_ns),
+        call.p99_over_p50
+            .map_or(String::new(), |ratio| format!("{ratio:.1}")),
+    ]
 }
 
 fn loader_row(loader: &Loader) -> Vec<String> {
