@@ -4,19 +4,16 @@
 //! that they are never negative; [`finish`](super::finish) counts them from that event.
 
 use super::category::{Place, category};
-use super::cursor::{Raw, Text};
+use super::cursor::Text;
 use super::event::Event;
 use super::flows::Flows;
 use super::halves::{Half, Halves};
-use super::kept::{Keeper, float};
+use super::kept::Keeper;
 use super::lanes::{Key, Lanes};
 use super::number::nanos;
 use super::processes::Processes;
 use super::text::Texts;
-use crate::schema::META_EVENT;
-use crate::{
-    CounterSample, CounterSeries, Instant, Interval, Nanos, Slice, Symbol, Trace, TraceTime,
-};
+use crate::{CounterSeries, Instant, Interval, Nanos, Slice, Symbol, Trace, TraceTime};
 use std::collections::HashMap;
 
 /// Events and kept arguments of a foreign trace together, at most; what follows is not read. It
@@ -40,11 +37,11 @@ pub(super) struct Collector {
     pub(super) flows: Flows,
     pub(super) found: Found,
     keeper: Keeper,
-    series: HashMap<CounterSeries, u32>,
+    pub(super) series: HashMap<CounterSeries, u32>,
     /// Time of the earliest event.
     pub(super) first: Option<TraceTime>,
-    /// Kept arguments, halves and flow ends.
-    cells: usize,
+    /// Kept arguments, halves, flow ends and names.
+    pub(super) cells: usize,
 }
 
 /// What the events were like.
@@ -186,74 +183,8 @@ impl Collector {
         Ok(())
     }
 
-    fn counters(&mut self, event: &Event<'_>) -> Result<(), Unusable> {
-        let at = self.time(event)?;
-        let pid = Key::new(event.pid, &mut self.trace.strings, &mut self.texts);
-        let pid = self.processes.used(pid);
-        let name = super::text::decode(event.name).0;
-        let mut any = false;
-        event.each_arg(|key, value| {
-            let Raw::Bare(raw) = value else { return };
-            let Some(value) = std::str::from_utf8(raw).ok().and_then(float) else {
-                return;
-            };
-            any = true;
-            let key = super::text::decode(key).0;
-            let name = match &*key {
-                "value" => self.texts.plain(&name, &mut self.trace.strings),
-                _ => {
-                    let name = format!("{name} {key}");
-                    self.texts.plain(&name, &mut self.trace.strings)
-                }
-            };
-            let all = &mut self.trace.counter_series;
-            let key = CounterSeries { pid, name };
-            let series = *self.series.entry(key).or_insert_with(|| {
-                all.push(key);
-                all.len() as u32 - 1
-            });
-            self.trace
-                .counters
-                .push(CounterSample { series, at, value });
-        });
-        if any { Ok(()) } else { Err(Unusable) }
-    }
-
-    fn metadata(&mut self, event: &Event<'_>) -> Result<(), Unusable> {
-        let what = event.name.raw;
-        if what == META_EVENT.as_bytes() {
-            self.found.ours = true;
-            return Ok(());
-        }
-        let (key, thread) = match what {
-            b"process_name" => ("name", false),
-            b"process_sort_index" => ("sort_index", false),
-            b"thread_name" => ("name", true),
-            b"thread_sort_index" => ("sort_index", true),
-            _ => return Ok(()),
-        };
-        let pid = Key::new(event.pid, &mut self.trace.strings, &mut self.texts);
-        let named = if thread {
-            let lane = self.lane(event);
-            self.processes.thread(lane)
-        } else {
-            self.processes.process(pid)
-        };
-        match (event.arg(key), key) {
-            (Some(Raw::Text(text)), "name") => {
-                named.name = Some(self.texts.symbol(text, &mut self.trace.strings));
-            }
-            (Some(Raw::Bare(raw)), "sort_index") => {
-                let sort = super::number::integer(raw).ok_or(Unusable)?;
-                named.sort = sort.clamp(i32::MIN.into(), i32::MAX.into()) as i32;
-            }
-            _ => return Err(Unusable),
-        }
-        Ok(())
-    }
-
     #[inline]
-    fn time(&mut self, event: &Event<'_>) -> Result<TraceTime, Unusable> {
+    pub(super) fn time(&mut self, event: &Event<'_>) -> Result<TraceTime, Unusable> {
         let ns = event.ts.and_then(nanos).ok_or(Unusable)?;
         let at = TraceTime::from_nanos(shifted(ns));
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
@@ -261,7 +192,7 @@ impl Collector {
     }
 
     #[inline]
-    fn lane(&mut self, event: &Event<'_>) -> u32 {
+    pub(super) fn lane(&mut self, event: &Event<'_>) -> u32 {
         let strings = &mut self.trace.strings;
         let pid = Key::new(event.pid, strings, &mut self.texts);
         let tid = Key::new(event.tid, strings, &mut self.texts);

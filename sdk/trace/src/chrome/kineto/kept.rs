@@ -143,8 +143,12 @@ pub(super) fn value(raw: Raw<'_>, strings: &mut Strings, texts: &mut Texts) -> O
                 return Some(signed(number));
             }
             let text = std::str::from_utf8(raw).ok()?;
-            if let Ok(large) = text.parse::<u64>() {
+            // Longer than what `integer` takes.
+            if let Ok(large) = text.parse() {
                 return Some(Value::U64(large));
+            }
+            if let Ok(large) = text.parse() {
+                return Some(signed(large));
             }
             float(text).map(Value::F64)
         }

@@ -153,3 +153,41 @@ impl Reader {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::collect::FOREIGN_ROWS;
+    use super::*;
+
+    fn reader(json: &'static str) -> Reader {
+        Reader {
+            window: Window::new(Box::new(json.as_bytes())),
+            collector: Collector::default(),
+            header: Header::default(),
+            lists: 0,
+            watch: true,
+        }
+    }
+
+    #[test]
+    fn reading_ends_when_the_trace_has_all_the_memory_that_it_may_take() {
+        let mut reader = reader(r#"[{"ph":"i","ts":1},{"ph":"i","ts":2},{"ph":"i","ts":3}]"#);
+        // One thread and two instants more.
+        reader.collector.cells = FOREIGN_ROWS - 3;
+        assert_eq!(reader.list().expect("no I/O"), Ending::Full);
+        assert_eq!(reader.collector.trace.instants.len(), 2);
+    }
+
+    #[test]
+    fn what_only_gpustall_writes_ends_reading_at_once() {
+        for json in [
+            r#"{"gpustall":{"schema":1},"traceEvents":[{"ph":"i","ts":1}]}"#,
+            r#"{"otherData":{"producer":"gpustall"},"traceEvents":[{"ph":"i","ts":1}]}"#,
+            r#"{"traceEvents":[{"ph":"M","name":"gpustall.meta"},{"ph":"i","ts":1}]}"#,
+        ] {
+            let mut reader = reader(json);
+            assert_eq!(reader.object().expect("no I/O"), Ending::Ours);
+            assert!(reader.collector.trace.instants.is_empty());
+        }
+    }
+}

@@ -6,6 +6,7 @@
 
 mod category;
 mod collect;
+mod counters;
 mod cursor;
 mod event;
 mod finish;
@@ -15,6 +16,7 @@ mod header;
 mod kept;
 mod lanes;
 mod list;
+mod metadata;
 mod number;
 mod processes;
 mod text;
