@@ -41,6 +41,8 @@ pub(crate) struct Stall {
     pub(crate) pieces: Vec<Piece>,
     /// Position of the slice of the kernel that ended the stall of a device.
     pub(crate) kernel: Option<usize>,
+    /// Position of the slice of the call that launched it.
+    pub(crate) launch: Option<usize>,
 }
 
 impl Stall {
@@ -49,6 +51,12 @@ impl Stall {
         self.parts
             .first()
             .map_or(TraceTime::ZERO, |part| part.start)
+    }
+
+    /// From its first part to its last one.
+    pub(crate) fn whole(&self) -> Interval {
+        let end = self.parts.last().map_or(self.start(), |part| part.end);
+        Interval::new(self.start(), end)
     }
 }
 
@@ -141,6 +149,7 @@ fn account(
             parts,
             pieces: Vec::new(),
             kernel: None,
+            launch: None,
         })
         .collect();
     stalls.sort_by_key(Stall::start);

@@ -9,6 +9,10 @@ use crate::timeline::Timeline;
 use gpustall_trace::{Nanos, Slice};
 use std::collections::BTreeSet;
 
+/// Where no pinned copy shows what the link reaches, it is taken to reach this many times what the
+/// best pageable copy did.
+pub const PINNED_OVER_PAGEABLE: f64 = 2.5;
+
 /// What the copies of a finding moved.
 #[derive(Debug, Clone, Copy, Default)]
 struct Copies {
@@ -86,6 +90,27 @@ impl Proof {
     fn rate(&self) -> Option<f64> {
         let Copies { bytes, time, .. } = self.copies;
         (bytes > 0 && time > Nanos::ZERO).then(|| bytes as f64 / time.get() as f64)
+    }
+
+    /// Mean time that the copies of one step take at the least, and the GB/s behind it: what the
+    /// best pinned copy reached, else a multiple of what the best pageable one did.
+    pub(crate) fn least_copy_time(&self, steps: u64) -> Option<(Nanos, f64, bool)> {
+        let half = Nanos::new(self.copies.time.get() / 2);
+        if steps == 0 || self.copies.bytes == 0 || self.copies.on_device > half {
+            return None;
+        }
+        let assumed = || {
+            self.best_pageable
+                .or(self.rate())
+                .map(|r| r * PINNED_OVER_PAGEABLE)
+        };
+        let rate = self
+            .best_pinned
+            .or_else(assumed)
+            .filter(|rate| *rate > 0.0)?;
+        let bytes = self.copies.bytes as f64 / steps as f64;
+        let least = Nanos::new((bytes / rate) as u64);
+        Some((least, rate, self.best_pinned.is_some()))
     }
 
     /// What the advice depends on.

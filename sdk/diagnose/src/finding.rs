@@ -12,7 +12,7 @@ use crate::maker::{Maker, maker};
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
-use crate::steps::Steps;
+use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_cpu};
 use crate::timeline::Timeline;
 use crate::window::Trainer;
@@ -78,6 +78,8 @@ impl Run<'_> {
         }
         let lengths = Distribution::of(stalls.iter().map(|stall| stall.lost));
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
+        let mut prediction = self.steps.without(self.trainers, stalls, self.device);
+        let mut least = String::new();
         let devices: BTreeSet<usize> = stalls.iter().map(|stall| stall.device).collect();
         let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
         let recorded = accounts().any(|account| account.device.is_some());
@@ -91,6 +93,10 @@ impl Run<'_> {
             true => proof.numbers(),
             false => Vec::new(),
         };
+        if let Some(prediction) = prediction.as_mut().filter(|_| cause.is_transfer()) {
+            let copied = self.steps.count.saturating_mul(devices.len()) as u64;
+            least = bounded(prediction, proof.least_copy_time(copied));
+        }
         let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
             devices: recorded.then_some((names, cause, proof)),
@@ -102,7 +108,6 @@ impl Run<'_> {
             stalls: lengths,
             lost,
         };
-        let prediction = self.steps.without(self.trainers, stalls, self.device);
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
         let facts = Facts {
             cause,
@@ -137,7 +142,7 @@ impl Run<'_> {
             remedy: remedy::remedy(&facts),
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
-            assumption: remedy::assumption(cause, prediction.as_ref()),
+            assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
         })
     }
 
@@ -249,4 +254,20 @@ impl Run<'_> {
             edge: piece.edge,
         }
     }
+}
+
+/// Keeps a step from being predicted shorter than its copies take, and says so.
+fn bounded(prediction: &mut Prediction, least: Option<(Nanos, f64, bool)>) -> String {
+    let Some((least, rate, seen)) = least else {
+        return String::new();
+    };
+    if least <= prediction.predicted || least >= prediction.step {
+        return String::new();
+    }
+    prediction.predicted = least;
+    let from = match seen {
+        true => "the best that pinned copies reached here",
+        false => "assumed for pinned memory: no copy here shows it",
+    };
+    format!("; then the copies themselves take that long, at {rate:.1} GB/s, {from}")
 }

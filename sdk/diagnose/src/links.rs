@@ -42,7 +42,7 @@ impl Chain<'_> {
             link.depth += 1;
             if link.depth == 1 {
                 // How often and how long stands at the device.
-                link.evidence = "the launcher of the next kernel was idle or is this thread".into();
+                link.evidence = "and so did not launch the next kernel".to_owned();
             }
             links.push(link);
         }

@@ -83,7 +83,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
         );
         put(
             "in_process",
-            facts.known.then_some(f64::from(u8::from(facts.in_process))),
+            (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
         );
         if !facts.in_process {
             put(

@@ -61,7 +61,8 @@ pub struct Moment {
     pub launcher: Option<Activity>,
     /// What the thread that gives the launcher its work does; `None` too if it is the launcher.
     pub feeder: Option<Activity>,
-    /// Whether the moment lies in a stretch without a launch that stands out.
+    /// Whether the moment lies in a stretch without a launch that stands out, and not in a call
+    /// of the framework that this marked itself.
     pub stands_out: bool,
     /// Whether the host was ahead, gave that up by waiting for the device, and has not caught up.
     pub refills: bool,
@@ -234,8 +235,9 @@ pub const RULES: [Rule; 16] = [
         id: "stretch",
         charges: "host.compute",
         definition: "Within a stretch between two launches that, less what the rules above \
-            charge, is at least 1 ms and 8 times the p95 gap of the run. That p95 is of the gaps \
-            that are below 1 ms or below 8 times their median.",
+            charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
+            times the p95 gap of the run; not within that own work. The p95 is of the gaps that \
+            are below 1 ms or below 8 times their median.",
         test: |m| when(m.stands_out, Cause::HostCompute),
     },
     Rule {

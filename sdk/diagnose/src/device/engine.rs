@@ -134,7 +134,10 @@ impl<'a> Engine<'a> {
             .filter(|kernel| kernel.span.start == gap.span.end)
             .map(|kernel| kernel.slice);
         let trainer = self.host.trainer(launcher);
-        group(pieces, (self.at, trainer, kernel), stalls);
+        let launch = launch
+            .filter(|_| kernel.is_some())
+            .map(|launch| launch.slice);
+        group(pieces, (self.at, trainer), (kernel, launch), stalls);
     }
 
     /// The first kernel that begins at `time` or later.
@@ -179,7 +182,8 @@ impl<'a> Engine<'a> {
 /// Groups the pieces of one stall by cause and source.
 fn group(
     pieces: Vec<Charged>,
-    (device, trainer, kernel): (usize, usize, Option<usize>),
+    (device, trainer): (usize, usize),
+    (kernel, launch): (Option<usize>, Option<usize>),
     stalls: &mut Vec<Stall>,
 ) {
     let mut of: BTreeMap<(Cause, Source), usize> = BTreeMap::new();
@@ -199,6 +203,7 @@ fn group(
                 lost: Nanos::ZERO,
                 pieces: Vec::new(),
                 kernel,
+                launch,
             });
             stalls.len() - 1
         });

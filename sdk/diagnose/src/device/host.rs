@@ -6,7 +6,7 @@ use crate::cause::Cause;
 use crate::rules::Activity;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
-use gpustall_trace::{Interval, TraceTime, TrackId};
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::HashMap;
 
 /// What the host does in a stretch before a launch.
@@ -168,17 +168,22 @@ impl<'a> Host<'a> {
         push(found, Interval::new(at, span.end), None, None, None);
     }
 
-    /// The parts of `span` that are not to be called dispatch.
-    pub(crate) fn explained(
-        &self,
-        launcher: TrackId,
-        span: Interval,
-    ) -> impl Iterator<Item = Interval> {
-        let before = self.before(launcher, span).into_iter();
-        before.filter_map(|before| {
-            let activity = before.launcher.or(before.feeder)?;
-            (activity != Activity::Dispatches).then_some(before.span)
-        })
+    /// How much of `span`, in which a launcher launches nothing, is neither explained by a call or
+    /// a mark nor the framework's own work.
+    pub(crate) fn unexplained(&self, launcher: TrackId, span: Interval) -> Nanos {
+        let thread = self.feeder(launcher).unwrap_or(launcher);
+        let open = |before: &Before| {
+            let activity = before.launcher.or(before.feeder);
+            activity.is_none_or(|activity| activity == Activity::Dispatches)
+        };
+        let own = |span: Interval| {
+            let phases = self.lanes.phases(thread, span);
+            let framework = phases.filter(|within| within.framework);
+            let framework: Nanos = framework.map(|within| within.span.len()).sum();
+            span.len() - framework
+        };
+        let before = self.before(launcher, span);
+        before.iter().filter(|b| open(b)).map(|b| own(b.span)).sum()
     }
 
     /// The call of a thread that waited for the device at `time`, entered before it.

@@ -2,6 +2,7 @@
 
 use super::calls::Call;
 use crate::cause::Cause;
+use crate::foreign::Meaning;
 use crate::partition::{Claim, partition};
 use crate::rules::Activity;
 use crate::timeline::Timeline;
@@ -29,6 +30,15 @@ pub(crate) struct Stretch {
     pub(crate) activity: Activity,
 }
 
+/// A stretch of a thread inside a phase.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Within {
+    pub(crate) span: Interval,
+    pub(crate) name: Symbol,
+    /// Whether the framework marked it, not the user.
+    pub(crate) framework: bool,
+}
+
 /// One thread.
 #[derive(Debug, Default)]
 pub(crate) struct Lane {
@@ -37,7 +47,7 @@ pub(crate) struct Lane {
     /// Time inside any slice: disjoint, in order.
     busy: Vec<Interval>,
     /// Phases, the innermost at each moment: disjoint, in order.
-    phases: Vec<(Interval, Symbol)>,
+    phases: Vec<Within>,
 }
 
 /// The threads of a trace.
@@ -135,7 +145,14 @@ impl Lanes {
             let claims: Vec<Claim> = phases.iter().map(|&(claim, _)| claim).collect();
             let named = partition(ground, &claims).into_iter();
             self.by_track.entry(track).or_default().phases = named
-                .filter_map(|part| Some((part.span, phases.get(part.claim?)?.1)))
+                .filter_map(|part| {
+                    let name = phases.get(part.claim?)?.1;
+                    Some(Within {
+                        span: part.span,
+                        name,
+                        framework: timeline.meanings.get(&name) == Some(&Meaning::Framework),
+                    })
+                })
                 .collect();
         }
     }
@@ -170,11 +187,13 @@ impl Lanes {
         &self,
         track: TrackId,
         span: Interval,
-    ) -> impl Iterator<Item = (Interval, Symbol)> + '_ {
+    ) -> impl Iterator<Item = Within> + '_ {
         let lane = self.by_track.get(&track);
         let phases = lane.map_or(&[][..], |lane| lane.phases.as_slice());
-        during(phases, span, |&(phase, _)| phase)
-            .map(move |&(phase, name)| (phase.intersection(span), name))
+        during(phases, span, |phase| phase.span).map(move |phase| Within {
+            span: phase.span.intersection(span),
+            ..*phase
+        })
     }
 }
 

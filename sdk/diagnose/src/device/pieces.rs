@@ -3,7 +3,7 @@
 use super::Host;
 use super::calls::CallKind;
 use super::depends::{Dependency, Next};
-use super::lanes::Doing;
+use super::lanes::{Doing, Within};
 use super::ops::Device;
 use super::rhythm::Rhythm;
 use crate::cause::Cause;
@@ -238,14 +238,20 @@ impl Scene<'_> {
         edge: Edge,
         charged: &mut Vec<Charged>,
     ) {
-        let cause = judge(moment).1;
-        let kind = match cause {
-            Cause::HostCompute => PieceKind::NoLaunch,
-            Cause::SyncReadback => PieceKind::Refill,
-            Cause::HostLaunchBound => PieceKind::BetweenLaunches,
-            _ => PieceKind::Unrecorded,
-        };
-        let mut push = |span: Interval, named| {
+        let mut push = |span: Interval, within: Option<Within>| {
+            let framework = within.is_some_and(|within| within.framework);
+            let cause = judge(&Moment {
+                stands_out: moment.stands_out && !framework,
+                ..*moment
+            })
+            .1;
+            let kind = match cause {
+                Cause::HostCompute => PieceKind::NoLaunch,
+                Cause::SyncReadback => PieceKind::Refill,
+                Cause::HostLaunchBound => PieceKind::BetweenLaunches,
+                _ => PieceKind::Unrecorded,
+            };
+            let named = within.map(|within| within.name);
             if !span.is_empty() {
                 charged.push(Charged {
                     cause,
@@ -259,13 +265,11 @@ impl Scene<'_> {
         };
         let mut at = span.start;
         let thread = launcher.map(|track| self.host.feeder(track).unwrap_or(track));
-        for (phase, name) in thread
-            .into_iter()
-            .flat_map(|track| self.host.lanes.phases(track, span))
-        {
-            push(Interval::new(at, phase.start), None);
-            push(phase, Some(name));
-            at = phase.end;
+        let phases = thread.into_iter();
+        for within in phases.flat_map(|track| self.host.lanes.phases(track, span)) {
+            push(Interval::new(at, within.span.start), None);
+            push(within.span, Some(within));
+            at = within.span.end;
         }
         push(Interval::new(at, span.end), None);
     }

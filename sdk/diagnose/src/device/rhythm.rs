@@ -28,8 +28,7 @@ impl Rhythm {
             if let Some(start) = free {
                 let gap = Interval::new(start, call.span.start.max(start)).intersection(window);
                 if !gap.is_empty() {
-                    let explained: Nanos = host.explained(call.track, gap).map(Interval::len).sum();
-                    gaps.push((gap, gap.len() - explained));
+                    gaps.push((gap, host.unexplained(call.track, gap)));
                 }
             }
             free = Some(free.map_or(call.span.end, |free| free.max(call.span.end)));
