@@ -208,19 +208,19 @@ impl Scene<'_> {
         edge: Edge,
         charged: &mut Vec<Charged>,
     ) {
-        // In the stall in which the host waited, all is refill up to the launch.
-        let in_drain = self.drained_in.is_some_and(|wait| wait.end <= span.start);
-        let refill = if in_drain {
-            span.end
-        } else {
-            (span.start + self.lead).min(span.end)
-        };
-        let (first, second) = (
-            Interval::new(span.start, refill),
-            Interval::new(refill, span.end),
-        );
-        self.lead = self.lead - first.len();
-        for (span, refills) in [(first, true), (second, false)] {
+        // In the stall in which the host waited, all is refill from the end of the wait on.
+        let waited = self.drained_in.map_or(span.end, |wait| wait.end);
+        let waited = waited.clamp(span.start, span.end);
+        let lead = (span.start + self.lead).min(waited);
+        let cuts = [
+            (Interval::new(span.start, lead), true),
+            (Interval::new(lead, waited), false),
+            (Interval::new(waited, span.end), true),
+        ];
+        for (span, refills) in cuts {
+            if refills {
+                self.lead = self.lead - span.len();
+            }
             let moment = Moment {
                 refills,
                 ..self.moment()
