@@ -275,6 +275,19 @@ fn a_trace_cut_anywhere_gives_the_events_before_the_cut() {
 }
 
 #[test]
+fn a_checksum_that_is_missing_costs_nothing_but_a_warning() {
+    let zipped = std::fs::read(fixtures().join(EXPECTED[0].file)).unwrap();
+    for length in [zipped.len() - 1, zipped.len() - 8] {
+        let outcome = foreign::read_bytes(&zipped[..length]).unwrap();
+        assert_eq!(outcome.trace.slices.len(), EXPECTED[0].slices);
+        assert_eq!(
+            outcome.warnings,
+            ["the compressed file is damaged at its end, after the trace"]
+        );
+    }
+}
+
+#[test]
 fn only_the_arguments_that_the_diagnosis_uses_are_kept() {
     let trace = read_any(&fixtures().join(EXPECTED[0].file)).unwrap().trace;
     let keys = |cat| {

@@ -34,7 +34,8 @@ fn id() -> impl Strategy<Value = Value> {
     prop_oneof![
         4 => (0..3).prop_map(|n: i32| json!(n)),
         1 => (0..3).prop_map(|n: i32| json!(n.to_string())),
-        1 => prop::sample::select(vec![json!("stream 7"), json!("Spans"), json!(-1), json!(4_000_000_000_000_u64)]),
+        1 => prop::sample::select(vec![json!("stream 7"), json!("Spans"),
+            json!(""), json!(-1), json!(4_000_000_000_000_u64)]),
     ]
 }
 

@@ -54,11 +54,13 @@ pub(crate) fn oracle(events: &[Value]) -> Vec<String> {
     }
     let default = |what: &str, id: &Value| match number(id) {
         Some(n) => format!("{what} {n}"),
+        None if shown(id).is_empty() => format!("{what} without a name"),
         None => shown(id),
     };
     let thread = |e: &Value| {
-        let process = processes.get(&shown(&e["pid"])).cloned();
-        let thread = threads.get(&lane(e)).cloned();
+        let given = |name: &&String| !name.is_empty();
+        let process = processes.get(&shown(&e["pid"])).filter(given).cloned();
+        let thread = threads.get(&lane(e)).filter(given).cloned();
         let process = process.unwrap_or_else(|| default("process", &e["pid"]));
         let thread = thread.unwrap_or_else(|| default("thread", &e["tid"]));
         format!("{process:?} {thread:?}")

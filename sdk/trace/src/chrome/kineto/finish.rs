@@ -56,14 +56,10 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
                     *per_pid.entry(pid).or_default() += slices;
                 }
                 let named = c.processes.thread(lane);
-                let default = || match own.tid.number() {
-                    Some(number) => trace.strings.intern(&format!("thread {number}")),
-                    None => own.tid.text().unwrap_or_default(),
-                };
                 Track {
                     pid,
                     tid: Tid(tid.map_or(FIRST_TID, |tid| tid as u32)),
-                    name: named.name.unwrap_or_else(default),
+                    name: named.name_or(own.tid, "thread", &mut trace.strings),
                     sort: named.sort,
                     kind,
                 }
@@ -202,7 +198,7 @@ mod tests {
     #[test]
     fn a_title_is_the_name_without_its_endings() {
         for (path, title) in [
-            ("/tmp/run/h2d.pt.trace.json.gz", "h2d"),
+            ("/data/run/h2d.pt.trace.json.gz", "h2d"),
             ("C:\\traces\\a.json", "a"),
             (
                 "worker0.1623143089861.pt.trace.json",

@@ -127,6 +127,9 @@ fn foreign(path: &Path, watch: bool) -> Result<Option<ReadOutcome>, ReadError> {
             "it has more than {FOREIGN_ROWS} events and arguments, or absurdly much text; the rest \
              was not read"
         )),
+        Ending::Whole if window.torn => {
+            warnings.push("the compressed file is damaged at its end, after the trace".into());
+        }
         Ending::Whole | Ending::Ours => {}
     }
     for (count, what) in [

@@ -16,6 +16,21 @@ pub(super) struct Named {
     pub(super) sort: i32,
 }
 
+impl Named {
+    /// The name; without one, that which `key` gives. Never empty, which Perfetto refuses.
+    pub(super) fn name_or(&self, key: Key, what: &str, strings: &mut Strings) -> Symbol {
+        for name in [self.name, key.text()].into_iter().flatten() {
+            if !strings.get(name).is_empty() {
+                return name;
+            }
+        }
+        match key.number() {
+            Some(number) => strings.intern(&format!("{what} {number}")),
+            None => strings.intern(&format!("{what} without a name")),
+        }
+    }
+}
+
 /// Those that events name.
 #[derive(Debug, Default)]
 pub(super) struct Processes {
@@ -53,18 +68,12 @@ impl Processes {
     pub(super) fn list(&self, strings: &mut Strings) -> Vec<Process> {
         let mut list = Vec::with_capacity(self.order.len());
         for key in &self.order {
-            let named = self.processes.get(key);
-            let name = named
-                .and_then(|named| named.name)
-                .or(key.text())
-                .unwrap_or_else(|| {
-                    let number = key.number().unwrap_or_default();
-                    strings.intern(&format!("process {number}"))
-                });
+            let unnamed = Named::default();
+            let named = self.processes.get(key).unwrap_or(&unnamed);
             list.push(Process {
                 pid: self.pids[key],
-                name,
-                sort: named.map_or(0, |named| named.sort),
+                name: named.name_or(*key, "process", strings),
+                sort: named.sort,
             });
         }
         list

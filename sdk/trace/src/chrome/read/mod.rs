@@ -11,7 +11,8 @@ pub(super) mod source;
 use crate::schema::TRACE_SCHEMA;
 use crate::{ReadError, State, Trace};
 use rebuild::Rebuild;
-use source::{Form, open};
+use source::{Form, is_damage, open};
+use std::io::BufRead;
 use std::path::Path;
 
 /// A trace that was read, and what the reader had to leave out.
@@ -103,6 +104,9 @@ fn object(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadEr
     }
     if let Some(mut trace) = found.trace {
         warnings.extend(found.damage.map(|d| format!("after the trace, {d}")));
+        if source.text.fill_buf().is_err_and(|error| is_damage(&error)) {
+            warnings.push("the compressed file is damaged at its end, after the trace".into());
+        }
         trace.sort();
         return Ok(outcome(trace, warnings));
     }
