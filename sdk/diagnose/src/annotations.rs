@@ -24,10 +24,11 @@ impl Timeline<'_> {
                 Some(Meaning::Step(number)) if !own_steps => self.foreign_step(slice, number),
                 Some(Meaning::Step(_)) => {}
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
-                Some(Meaning::Data) if user => self.foreign_wait(slice, None),
+                // In old files what the user marks stands among the operators.
+                Some(Meaning::Data) => self.foreign_wait(slice, None),
                 Some(Meaning::Framework) => self.foreign_phase(slice),
                 None if user => self.foreign_phase(slice),
-                Some(Meaning::Data) | None => {}
+                None => {}
             }
         }
         self.foreign = !own_steps && !self.steps.is_empty();

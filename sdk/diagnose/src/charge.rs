@@ -4,9 +4,9 @@
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
 use crate::cause::Cause;
-use crate::chain::Piece;
 use crate::device::{DeviceFacts, Shares};
 use crate::partition::{Claim, partition};
+use crate::piece::Piece;
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
 use crate::window::{Trainer, Window};

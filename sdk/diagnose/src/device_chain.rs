@@ -1,9 +1,9 @@
 //! The chain of a finding of a device: GPU, host thread, what it did.
 
 use crate::cause::Cause;
-use crate::chain::{Edge, PieceKind};
 use crate::device_proof::Proof;
 use crate::links::group;
+use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
 use crate::stats::{Distribution, round_share};
 use crate::tally::{Sum, Tally};

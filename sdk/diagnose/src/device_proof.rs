@@ -1,8 +1,8 @@
 //! The numbers that prove a finding of a device.
 
 use crate::advice::Signs;
-use crate::chain::PieceKind;
 use crate::charge::Account;
+use crate::piece::PieceKind;
 use crate::stats::Distribution;
 use crate::tally::Tally;
 use crate::timeline::Timeline;

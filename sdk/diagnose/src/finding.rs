@@ -1,7 +1,7 @@
 //! Stalls of one cause at one loader, grouped into findings.
 
 use crate::cause::{Cause, Severity};
-use crate::chain::{Piece, PieceKind, walk};
+use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
@@ -9,22 +9,17 @@ use crate::framework::Framework;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
+use crate::piece::PieceKind;
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
-use crate::tally::{Tally, on_cpu};
+use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// How many of the longest stalls a finding lists.
-pub const WORST_STALLS: usize = 5;
-
-/// How many pieces of one stall are listed, the earliest first.
-pub const MAX_PIECES: usize = 12;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -204,54 +199,6 @@ impl Run<'_> {
                 names.len(),
                 names.first().unwrap_or(&"")
             ),
-        }
-    }
-
-    fn worst(&self, stalls: &[&Stall]) -> Vec<report::Stall> {
-        let mut worst: Vec<&Stall> = stalls.to_vec();
-        worst.sort_by_key(|stall| (Reverse(stall.lost), stall.start()));
-        worst.truncate(WORST_STALLS);
-        worst.into_iter().map(|stall| self.one(stall)).collect()
-    }
-
-    fn one(&self, stall: &Stall) -> report::Stall {
-        let wait = match stall.source {
-            Source::Wait(i) => self.timeline.waits.get(i),
-            Source::Phase(_) | Source::Device => None,
-        };
-        let walked = walk(self.timeline, stall);
-        let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
-        let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
-        let trainer = self.trainers.get(stall.trainer);
-        report::Stall {
-            start_ns: stall.start().as_nanos(),
-            lost_ns: stall.lost.get(),
-            thread: trainer.map_or_else(String::new, |trainer| trainer.name.clone()),
-            epoch: wait.and_then(|wait| wait.epoch),
-            step: wait.and_then(|wait| wait.step),
-            batch: wait.and_then(|wait| wait.batch),
-            unfinished: wait.is_some_and(|wait| wait.unfinished),
-            pieces: shown.iter().map(|piece| self.piece(stall, piece)).collect(),
-            unlisted_ns: unlisted.get(),
-        }
-    }
-
-    fn piece(&self, stall: &Stall, piece: &Piece) -> report::StallPiece {
-        let ns = piece.span.len();
-        let stage = piece
-            .stage
-            .and_then(|stage| self.timeline.stages.get(stage));
-        report::StallPiece {
-            what: piece.kind,
-            who: piece.track.map(|track| self.timeline.thread_name(track)),
-            batch: stage.and_then(|stage| stage.batch),
-            ns: ns.get(),
-            share: round_share(ns.share_of(stall.lost)),
-            on_cpu: piece
-                .stage
-                .and_then(|s| on_cpu(self.timeline, s))
-                .map(round_share),
-            edge: piece.edge,
         }
     }
 }

@@ -52,7 +52,8 @@ fn meaning(name: &str) -> Option<Meaning> {
 /// Whether a user who chose this name meant that he waits for data: `data`, `data_next`,
 /// `load batch`, `[...].train_dataloader_next`.
 fn is_data(name: &str) -> bool {
-    if name.len() > 200 {
+    // Operators of PyTorch have names like `aten::data`.
+    if name.len() > 200 || name.contains("::") {
         return false;
     }
     let lower = name.to_ascii_lowercase();
@@ -65,7 +66,8 @@ fn is_data(name: &str) -> bool {
         "read", "reading", "time",
     ];
     const THINGS: [&str; 4] = ["data", "batch", "batches", "dataset"];
-    words == ["data"]
+    const ALONE: [&str; 4] = ["data", "loader", "fetch", "input"];
+    matches!(words.as_slice(), [one] if ALONE.contains(one))
         || words
             .iter()
             .any(|word| ["dataloader", "dataloading", "dataload"].contains(word))

@@ -39,6 +39,7 @@ mod loaders;
 mod maker;
 mod names;
 mod partition;
+mod piece;
 mod pytorch;
 mod remedy;
 mod report;
@@ -53,12 +54,13 @@ mod verdict;
 mod wait_cause;
 mod window;
 mod workers;
+mod worst;
 
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
-pub use chain::{Edge, PieceKind};
-pub use finding::{MAX_PIECES, WORST_STALLS};
+pub use device_proof::PINNED_OVER_PAGEABLE;
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
+pub use piece::{Edge, PieceKind};
 pub use remedy::WORKERS_BUSY_SHARE;
 pub use report::{
     CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
@@ -67,6 +69,7 @@ pub use report::{
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
 pub use workers::CPU_SHORT_SHARE;
+pub use worst::{MAX_PIECES, WORST_STALLS};
 
 use gpustall_trace::Trace;
 

@@ -1,9 +1,9 @@
 //! The chain of a finding: from the device to the stage that it waited for.
 
 use crate::cause::Cause;
-use crate::chain::{Edge, PieceKind};
 use crate::device_chain;
 use crate::device_proof::Proof;
+use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};

@@ -1,6 +1,6 @@
 //! What the pieces of many stalls add up to.
 
-use crate::chain::{Edge, Piece, PieceKind};
+use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::StageKind;
 use crate::timeline::Timeline;
 use gpustall_trace::{Nanos, Symbol};

@@ -1,8 +1,8 @@
 //! The result in one sentence.
 
 use crate::cause::Cause;
-use crate::chain::PieceKind;
 use crate::links::percent;
+use crate::piece::PieceKind;
 use crate::report::{Finding, Link, Report, Unfinished};
 use crate::steps::MIN_STEPS;
 use gpustall_trace::Nanos;

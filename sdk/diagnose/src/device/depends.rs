@@ -4,8 +4,8 @@ use super::Host;
 use super::calls::CallKind;
 use super::ops::{Device, Op, OpKind};
 use super::straggler::Late;
-use crate::chain::Edge;
 use crate::partition::Claim;
+use crate::piece::Edge;
 use crate::rules::{Activity, Operation};
 use gpustall_trace::{Interval, TraceTime};
 

@@ -221,7 +221,7 @@ fn union(mut spans: Vec<Interval>) -> Vec<Interval> {
 fn phase_activity(name: &str) -> Option<Activity> {
     let lower = name.get(..16.min(name.len())).map(str::to_ascii_lowercase);
     let starts = |head| lower.as_ref().is_some_and(|name| name.starts_with(head));
-    if starts("compile") || starts("autotune") {
+    if starts("compile") || starts("autotune") || name.contains("dynamo_timed") {
         return Some(Activity::Compiles);
     }
     if starts("stag") {

@@ -9,6 +9,7 @@ mod host;
 mod lanes;
 mod ops;
 mod pieces;
+mod rest;
 mod rhythm;
 mod straggler;
 
@@ -16,7 +17,7 @@ pub(crate) use account::Shares;
 pub(crate) use calls::Call;
 pub(crate) use facts::DeviceFacts;
 pub(crate) use host::Host;
-pub(crate) use ops::{Device, Op, OpKind};
+pub(crate) use ops::Device;
 
 use crate::charge::Account;
 use crate::timeline::Timeline;

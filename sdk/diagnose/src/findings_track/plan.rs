@@ -2,9 +2,10 @@
 
 use super::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS};
 use crate::analysis::Charged;
-use crate::chain::{Edge, Piece, PieceKind, walk};
+use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
 use crate::finding::group_of;
+use crate::piece::{Edge, Piece, PieceKind};
 use crate::report::{Finding, Report};
 use crate::tally::on_cpu;
 use crate::timeline::Timeline;

@@ -3,6 +3,8 @@
 //! Written from the definitions in `docs/causes.md`; it shares no code with the engine and knows
 //! no intervals beyond those of the events.
 
+#![allow(missing_docs, unreachable_pub, reason = "it is part of one test")]
+
 mod host;
 
 use host::Host;
@@ -139,7 +141,7 @@ pub struct Expected {
     pub devices: Vec<[u64; 4]>,
 }
 
-pub fn charges(run: &Run, _end: u64, unit: u64) -> Expected {
+pub fn charges(run: &Run, end: u64, unit: u64) -> Expected {
     let mut expected = Expected {
         charges: BTreeMap::new(),
         devices: Vec::new(),
@@ -148,7 +150,7 @@ pub fn charges(run: &Run, _end: u64, unit: u64) -> Expected {
     let first = run.ops.iter().map(|op| op.start).min().unwrap_or(0);
     let window = match run.steps {
         Some(step) if last > step => (step, last),
-        Some(step) => (step, _end),
+        Some(step) => (step, end),
         None => (first, last),
     };
     for device in 0..2 {
