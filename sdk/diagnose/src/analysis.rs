@@ -146,7 +146,7 @@ fn shares(charges: &BTreeMap<String, u64>, device: Nanos) -> BTreeMap<String, f6
         (
             cause.clone(),
             if rest {
-                round_share(1.0 - others)
+                round_share(1.0 - others).max(0.0)
             } else {
                 share(ns)
             },

@@ -21,7 +21,13 @@ fn annotated() -> Trace {
         let copy = next(&mut id);
         b.call(main, "cudaMemcpyAsync", copy, (at + 4_000, at + 7_000));
         b.copy(stream, PAGEABLE, copy, 1_000_000, (at + 4_000, at + 7_000));
-        b.launch(main, stream, next(&mut id), (at + 7_500, at + 7_600), (at + 7_600, at + 9_900));
+        b.launch(
+            main,
+            stream,
+            next(&mut id),
+            (at + 7_500, at + 7_600),
+            (at + 7_600, at + 9_900),
+        );
     }
     let mut trace = b.build(100_000);
     let report = diagnose(&trace);
@@ -33,7 +39,10 @@ fn annotated() -> Trace {
 fn each_part_of_a_stall_is_a_slice_and_leads_to_what_explains_it() {
     let trace = annotated();
     let reached = |category: &str, name: &str| {
-        let arrows = trace.flows.iter().filter(|flow| trace.text(flow.cat) == cat::FINDING);
+        let arrows = trace
+            .flows
+            .iter()
+            .filter(|flow| trace.text(flow.cat) == cat::FINDING);
         arrows
             .filter(|flow| {
                 trace.slices.iter().any(|slice| {
@@ -45,10 +54,22 @@ fn each_part_of_a_stall_is_a_slice_and_leads_to_what_explains_it() {
             })
             .count()
     };
-    assert!(reached(cat::KERNEL, "gemm") >= 10, "the kernel that ended the stall");
-    assert!(reached(cat::CUDA_RUNTIME, "cudaLaunchKernel") >= 10, "its launch");
-    assert!(reached(cat::GPU_MEMCPY, PAGEABLE) >= 10, "the copy it needed");
-    assert!(reached(cat::USER_ANNOTATION, "data_next") >= 10, "the wait of the host");
+    assert!(
+        reached(cat::KERNEL, "gemm") >= 10,
+        "the kernel that ended the stall"
+    );
+    assert!(
+        reached(cat::CUDA_RUNTIME, "cudaLaunchKernel") >= 10,
+        "its launch"
+    );
+    assert!(
+        reached(cat::GPU_MEMCPY, PAGEABLE) >= 10,
+        "the copy it needed"
+    );
+    assert!(
+        reached(cat::USER_ANNOTATION, "data_next") >= 10,
+        "the wait of the host"
+    );
     let stalls: Vec<&str> = trace
         .slices
         .iter()
@@ -57,7 +78,10 @@ fn each_part_of_a_stall_is_a_slice_and_leads_to_what_explains_it() {
         .filter(|name| name.starts_with("starved: "))
         .collect();
     assert!(stalls.contains(&"starved: data 4.00 ms"), "{stalls:?}");
-    assert!(stalls.contains(&"starved: transfer.pageable 3.00 ms"), "{stalls:?}");
+    assert!(
+        stalls.contains(&"starved: transfer.pageable 3.00 ms"),
+        "{stalls:?}"
+    );
 }
 
 #[test]

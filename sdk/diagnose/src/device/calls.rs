@@ -75,19 +75,19 @@ pub(crate) fn calls(timeline: &Timeline<'_>) -> Vec<Call> {
 /// Joins operations to the calls that submitted them: of several calls with one correlation, the
 /// last that began before the operation.
 pub(crate) fn join(calls: &mut [Call], devices: &mut [Device]) {
-    let mut of: HashMap<u64, Vec<usize>> = HashMap::with_capacity(calls.len());
-    for (i, call) in calls.iter().enumerate() {
-        if let Some(id) = call.correlation {
-            of.entry(id).or_default().push(i);
-        }
-    }
+    let id_of = |(i, call): (usize, &Call)| Some((call.correlation?, i));
+    let mut of: Vec<(u64, usize)> = calls.iter().enumerate().filter_map(id_of).collect();
+    // Calls are in the order of their starts, and so are those of one correlation.
+    of.sort_unstable();
     for op in devices.iter_mut().flat_map(|device| &mut device.ops) {
-        let Some(own) = op.correlation.and_then(|id| of.get(&id)) else {
-            continue;
-        };
-        let before = own.partition_point(|&i| calls[i].span.start <= op.span.start);
+        let Some(id) = op.correlation else { continue };
+        let own = &of[of.partition_point(|&(of, _)| of < id)..];
+        let before = own.partition_point(|&(of, i)| {
+            of == id && calls.get(i).is_some_and(|c| c.span.start <= op.span.start)
+        });
         // Clocks of host and device differ a little: an operation may seem to begin too early.
-        let Some(&at) = own.get(before.saturating_sub(1)) else {
+        let first = own.get(before.saturating_sub(1));
+        let Some(&(_, at)) = first.filter(|&&(of, _)| of == id) else {
             continue;
         };
         op.call = Some(at);

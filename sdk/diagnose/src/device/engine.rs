@@ -79,6 +79,9 @@ impl<'a> Engine<'a> {
                 }
                 next_op += 1;
             }
+            if active.len() > 4 * MAX_OVERLAPPING {
+                active.drain(..active.len() - MAX_OVERLAPPING);
+            }
             active.retain(|&op| self.device.ops[op].span.end > gap.span.start);
             let from = active.len().saturating_sub(MAX_OVERLAPPING);
             self.stall(gap, &active[from..], &mut stalls);
@@ -186,14 +189,24 @@ fn group(
     (kernel, launch): (Option<usize>, Option<usize>),
     stalls: &mut Vec<Stall>,
 ) {
-    let mut of: BTreeMap<(Cause, Source), usize> = BTreeMap::new();
+    let first = stalls.len();
+    // Most stalls have few groups; the map is for those that have many.
+    let mut many: BTreeMap<(Cause, Source), usize> = BTreeMap::new();
     for Charged {
         cause,
         source,
         piece,
     } in pieces
     {
-        let at = *of.entry((cause, source)).or_insert_with(|| {
+        let known = match stalls.len() - first {
+            0..=FEW_GROUPS => stalls[first..]
+                .iter()
+                .position(|stall| stall.cause == cause && stall.source == source)
+                .map(|i| first + i),
+            _ => many.get(&(cause, source)).copied(),
+        };
+        let at = known.unwrap_or(stalls.len());
+        if known.is_none() {
             stalls.push(Stall {
                 device,
                 trainer,
@@ -205,8 +218,14 @@ fn group(
                 kernel,
                 launch,
             });
-            stalls.len() - 1
-        });
+            if stalls.len() - first > FEW_GROUPS {
+                let groups = stalls[first..].iter().zip(first..);
+                match many.is_empty() {
+                    true => many = groups.map(|(s, i)| ((s.cause, s.source), i)).collect(),
+                    false => _ = many.insert((cause, source), at),
+                }
+            }
+        }
         let stall = &mut stalls[at];
         stall.lost += piece.span.len();
         match stall.parts.last_mut() {
@@ -218,3 +237,6 @@ fn group(
         }
     }
 }
+
+/// A stall with at most this many groups is searched.
+const FEW_GROUPS: usize = 8;

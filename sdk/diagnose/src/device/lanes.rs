@@ -121,7 +121,9 @@ impl Lanes {
             }
             let busy = &mut self.by_track.entry(slice.track).or_default().busy;
             match busy.last_mut() {
-                Some(last) if span.start <= last.end => last.end = last.end.max(span.end),
+                Some(last) if last.start <= span.start && span.start <= last.end => {
+                    last.end = last.end.max(span.end);
+                }
                 _ => busy.push(span),
             }
         }
