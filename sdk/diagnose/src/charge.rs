@@ -43,6 +43,8 @@ pub(crate) struct Stall {
     pub(crate) kernel: Option<usize>,
     /// Position of the slice of the call that launched it.
     pub(crate) launch: Option<usize>,
+    /// Whether the stall of a device began while the host waited for the device.
+    pub(crate) drained: bool,
 }
 
 impl Stall {
@@ -150,6 +152,7 @@ fn account(
             pieces: Vec::new(),
             kernel: None,
             launch: None,
+            drained: false,
         })
         .collect();
     stalls.sort_by_key(Stall::start);

@@ -84,10 +84,13 @@ impl Run<'_> {
                 .iter()
                 .any(|loader| loader.row.in_process.is_some()),
         );
-        let numbers = match recorded {
-            true => proof.numbers(),
-            false => Vec::new(),
-        };
+        let mut numbers = Vec::new();
+        if recorded {
+            numbers = proof.numbers();
+            let drained = stalls.iter().filter(|stall| stall.drained).count();
+            let share = drained as f64 / stalls.len().max(1) as f64;
+            numbers.push(("began_in_wait_share", share));
+        }
         if let Some(prediction) = prediction.as_mut().filter(|_| cause.is_transfer()) {
             let copied = self.steps.count.saturating_mul(devices.len()) as u64;
             least = bounded(prediction, proof.least_copy_time(copied));

@@ -20,6 +20,7 @@ pub(crate) struct Categories {
     pub(crate) gpu_memset: Option<Symbol>,
     pub(crate) cuda_runtime: Option<Symbol>,
     pub(crate) cuda_driver: Option<Symbol>,
+    pub(crate) cuda_sync: Option<Symbol>,
     pub(crate) cpu_op: Option<Symbol>,
     pub(crate) user_annotation: Option<Symbol>,
     pub(crate) span: Option<Symbol>,
@@ -43,6 +44,7 @@ pub(crate) struct Keys {
     pub(crate) stream: Option<Symbol>,
     pub(crate) correlation: Option<Symbol>,
     pub(crate) bytes: Option<Symbol>,
+    pub(crate) wait_on_stream: Option<Symbol>,
 }
 
 /// Both.
@@ -72,6 +74,7 @@ impl Names {
                 gpu_memset: find(cat::GPU_MEMSET),
                 cuda_runtime: find(cat::CUDA_RUNTIME),
                 cuda_driver: find(cat::CUDA_DRIVER),
+                cuda_sync: find(cat::CUDA_SYNC),
                 cpu_op: find(cat::CPU_OP),
                 user_annotation: find(cat::USER_ANNOTATION),
                 span: find(cat::SPAN),
@@ -93,6 +96,7 @@ impl Names {
                 stream: find(arg::STREAM),
                 correlation: find(arg::CORRELATION),
                 bytes: find(arg::BYTES),
+                wait_on_stream: find(arg::WAIT_ON_STREAM),
             },
         }
     }

@@ -32,11 +32,16 @@ impl Run<'_> {
         let walked = walk(self.timeline, stall);
         let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
         let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
-        let trainer = self.trainers.get(stall.trainer);
+        // Without steps nobody trains; the device stands for itself.
+        let trainer = self
+            .trainers
+            .get(stall.trainer)
+            .map(|trainer| &trainer.name);
+        let name = trainer.or_else(|| self.accounts.get(stall.device).map(|of| &of.name));
         report::Stall {
             start_ns: stall.start().as_nanos(),
             lost_ns: stall.lost.get(),
-            thread: trainer.map_or_else(String::new, |trainer| trainer.name.clone()),
+            thread: name.cloned().unwrap_or_default(),
             epoch: wait.and_then(|wait| wait.epoch),
             step: wait.and_then(|wait| wait.step),
             batch: wait.and_then(|wait| wait.batch),

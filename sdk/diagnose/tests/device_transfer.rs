@@ -2,8 +2,9 @@
 
 mod common;
 
+use common::V;
 use common::device::{PAGEABLE, PINNED, TO_HOST, charged, next, share, steps, top};
-use gpustall_trace::vocab::cat;
+use gpustall_trace::vocab::{arg, cat};
 
 #[test]
 fn a_pageable_copy_before_the_kernel_is_charged_with_its_rate() {
@@ -86,6 +87,49 @@ fn a_copy_on_another_stream_is_background_without_a_wait_between() {
             (copy - 0.4).abs() < 0.01,
             "the account counts it either way"
         );
+    }
+}
+
+#[test]
+fn a_recorded_event_wait_counts_for_the_streams_that_it_names_only() {
+    for (stream, on, depends) in [(7, 21, true), (7, 22, false), (9, 21, false)] {
+        let mut other = None;
+        let report = steps(10_000, |b, main, compute, at, id| {
+            let copies = *other.get_or_insert_with(|| b.stream(0, 21));
+            let (copy, wait) = (next(id), next(id));
+            b.call(main, "cudaMemcpyAsync", copy, (at, at + 10));
+            b.copy(copies, PINNED, copy, 200_000_000, (at + 10, at + 4_010));
+            b.call(main, "cudaStreamWaitEvent", wait, (at + 12, at + 14));
+            let args = [
+                (arg::CORRELATION, V::N(wait)),
+                (arg::STREAM, V::N(stream)),
+                (arg::WAIT_ON_STREAM, V::N(on)),
+            ];
+            b.slice(
+                copies.track,
+                cat::CUDA_SYNC,
+                "Stream Wait Event",
+                (at + 13, at + 14),
+                &args,
+            );
+            b.launch(
+                main,
+                compute,
+                next(id),
+                (at + 20, at + 30),
+                (at + 4_010, at + 10_000),
+            );
+        });
+        assert_eq!(charged(&report, "transfer.bandwidth") > 0, depends);
+        assert_eq!(charged(&report, "gpu.launch-latency") > 0, stream == 9);
+        if depends {
+            let edges: Vec<_> = report.findings[0]
+                .chain
+                .iter()
+                .map(|link| link.edge)
+                .collect();
+            assert_eq!(edges[1], gpustall_diagnose::Edge::Observed);
+        }
     }
 }
 

@@ -41,6 +41,15 @@ pub(crate) struct Call {
     pub(crate) submits: bool,
     /// The stream of that operation.
     pub(crate) stream: Option<u64>,
+    /// Which stream it told to wait for an event of which other one, where that was recorded.
+    pub(crate) waits: Option<StreamWait>,
+}
+
+/// A stream that waits for an event of another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StreamWait {
+    pub(crate) stream: u64,
+    pub(crate) on: u64,
 }
 
 /// All calls, by start, the longer first, cut to the recording.
@@ -66,6 +75,7 @@ pub(crate) fn calls(timeline: &Timeline<'_>) -> Vec<Call> {
             activity: activity(kind, None),
             submits: false,
             stream: None,
+            waits: None,
         });
     }
     calls.sort_by_key(|call| (call.span.start, Reverse(call.span.end)));
@@ -94,6 +104,38 @@ pub(crate) fn join(calls: &mut [Call], devices: &mut [Device]) {
         calls[at].submits = true;
         calls[at].stream = Some(op.stream);
         calls[at].activity = activity(calls[at].kind, Some(op.kind));
+    }
+}
+
+/// Joins the waits of streams, as the device saw them, to the calls that asked for them.
+pub(crate) fn join_waits(timeline: &Timeline<'_>, calls: &mut [Call]) {
+    let names = &timeline.names;
+    let (Some(sync), Some(_)) = (names.cat.cuda_sync, names.key.wait_on_stream) else {
+        return;
+    };
+    let mut waits: HashMap<u64, StreamWait> = HashMap::new();
+    for slice in timeline
+        .trace
+        .slices
+        .iter()
+        .filter(|slice| slice.cat == sync)
+    {
+        let number = |key| integer(&slice.args, key);
+        let key = &names.key;
+        let parts = (
+            number(key.correlation),
+            number(key.stream),
+            number(key.wait_on_stream),
+        );
+        if let (Some(id), Some(stream), Some(on)) = parts {
+            waits.insert(id, StreamWait { stream, on });
+        }
+    }
+    for call in calls
+        .iter_mut()
+        .filter(|call| call.kind == CallKind::StreamWait)
+    {
+        call.waits = call.correlation.and_then(|id| waits.get(&id).copied());
     }
 }
 

@@ -91,8 +91,9 @@ fn proof(host: &Host<'_>, device: &Device, op: &Op, next: Next, stall: Interval)
     let launched = host.calls.get(launch)?;
     let submit = op.call.and_then(|call| host.calls.get(call));
     let since = submit.map_or(stall.start, |submit| submit.span.start);
-    if host.event_wait_since(launch, since) {
-        return Some(Edge::Inferred);
+    let edge = host.event_wait_since(launch, since, (kernel.stream, op.stream));
+    if edge.is_some() {
+        return edge;
     }
     let threads = [Some(launched.track), host.feeder(launched.track)];
     let waited = threads.into_iter().flatten().any(|thread| {
@@ -120,7 +121,8 @@ pub(crate) fn event_wait(host: &Host<'_>, device: &Device, next: Next) -> bool {
     host.calls_before(launch)
         .take(MAX_CALLS_BACK)
         .take_while(|call| !call.submits || call.stream != stream)
-        .any(|call| call.kind == CallKind::StreamWait)
+        .filter(|call| call.kind == CallKind::StreamWait)
+        .any(|call| call.waits.is_none_or(|waits| Some(waits.stream) == stream))
 }
 
 /// No more calls than this are looked back.

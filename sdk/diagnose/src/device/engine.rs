@@ -140,7 +140,13 @@ impl<'a> Engine<'a> {
         let launch = launch
             .filter(|_| kernel.is_some())
             .map(|launch| launch.slice);
-        group(pieces, (self.at, trainer), (kernel, launch), stalls);
+        let drained = drained_in.is_some();
+        group(
+            pieces,
+            (self.at, trainer, drained),
+            (kernel, launch),
+            stalls,
+        );
     }
 
     /// The first kernel that begins at `time` or later.
@@ -185,7 +191,7 @@ impl<'a> Engine<'a> {
 /// Groups the pieces of one stall by cause and source.
 fn group(
     pieces: Vec<Charged>,
-    (device, trainer): (usize, usize),
+    (device, trainer, drained): (usize, usize, bool),
     (kernel, launch): (Option<usize>, Option<usize>),
     stalls: &mut Vec<Stall>,
 ) {
@@ -217,6 +223,7 @@ fn group(
                 pieces: Vec::new(),
                 kernel,
                 launch,
+                drained,
             });
             if stalls.len() - first > FEW_GROUPS {
                 let groups = stalls[first..].iter().zip(first..);

@@ -1,8 +1,9 @@
 //! The host threads behind a device: who launches, who feeds the launcher, who waits.
 
-use super::calls::{Call, CallKind};
+use super::calls::{Call, CallKind, StreamWait};
 use super::lanes::{Doing, Lanes};
 use crate::cause::Cause;
+use crate::piece::Edge;
 use crate::rules::Activity;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
@@ -216,12 +217,23 @@ impl<'a> Host<'a> {
             .filter_map(|&i| self.calls.get(i))
     }
 
-    /// Whether a thread told a stream to wait for an event after `from` and before a call.
-    pub(crate) fn event_wait_since(&self, call: usize, from: TraceTime) -> bool {
-        self.calls_before(call)
-            .take(MAX_CALLS_BACK)
+    /// Whether a thread told `stream` to wait for an event of the stream `on`, after `from` and
+    /// before a call: observed if the streams were recorded, inferred if only a wait was.
+    pub(crate) fn event_wait_since(
+        &self,
+        call: usize,
+        from: TraceTime,
+        (stream, on): (u64, u64),
+    ) -> Option<Edge> {
+        let before = self.calls_before(call).take(MAX_CALLS_BACK);
+        let edges = before
             .take_while(|before| before.span.start >= from)
-            .any(|before| before.kind == CallKind::StreamWait)
+            .filter(|before| before.kind == CallKind::StreamWait)
+            .filter_map(|before| match before.waits {
+                Some(waits) => (waits == StreamWait { stream, on }).then_some(Edge::Observed),
+                None => Some(Edge::Inferred),
+            });
+        edges.min()
     }
 }
 

@@ -40,6 +40,7 @@ impl Devices {
         let mut list = ops::devices(timeline);
         let mut calls = calls::calls(timeline);
         calls::join(&mut calls, &mut list);
+        calls::join_waits(timeline, &mut calls);
         Self { list, calls }
     }
 
