@@ -21,6 +21,11 @@ use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Every kernel takes about a microsecond or two to begin after the one before it. Launch latency
+/// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
+/// [`Severity::Medium`] on.
+pub const KERNEL_START_NS: u64 = 5_000;
+
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
 
@@ -72,6 +77,10 @@ impl Run<'_> {
             tally.add(self.timeline, &walk(self.timeline, stall));
         }
         let lengths = Distribution::of(stalls.iter().map(|stall| stall.lost));
+        let usual = cause == Cause::GpuLaunchLatency && lengths.p95_ns <= KERNEL_START_NS;
+        if usual && severity == Severity::Low {
+            return None;
+        }
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
         let mut prediction = self.steps.without(self.trainers, stalls, self.device);
         let mut least = String::new();

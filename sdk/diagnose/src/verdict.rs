@@ -48,8 +48,12 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
                 true => "compute-bound",
                 false => "healthy",
             };
+            let none = match has_device(report) {
+                true => "no cause that can be mended takes 5 %",
+                false => "no cause takes 5 %",
+            };
             format!(
-                "{name}{bound}: {} of the window is compute, no cause takes 5 %",
+                "{name}{bound}: {} of the window is compute, {none}",
                 percent(compute)
             )
         }

@@ -22,6 +22,30 @@ fn a_kernel_that_was_submitted_and_does_not_run_is_latency() {
 }
 
 #[test]
+fn what_every_kernel_takes_to_begin_is_no_finding_until_it_takes_a_tenth() {
+    for (run, finds) in [(30, false), (10, true)] {
+        let report = steps(50 * (run + 2), |b, main, stream, at, id| {
+            for i in 0..50 {
+                let start = at + i * (run + 2) + 2;
+                b.launch(
+                    main,
+                    stream,
+                    next(id),
+                    (at + i, at + i + 1),
+                    (start, start + run),
+                );
+            }
+        });
+        let found = report
+            .findings
+            .iter()
+            .any(|f| f.cause.id() == "gpu.launch-latency");
+        assert_eq!(found, finds, "{report}");
+        assert!(common::device::share(&report, "gpu.launch-latency") > 0.05);
+    }
+}
+
+#[test]
 fn a_kernel_behind_an_event_wait_is_a_dependency() {
     let report = steps(1_000, |b, main, stream, at, id| {
         b.call(main, "cudaStreamWaitEvent", 0, (at, at + 5));
