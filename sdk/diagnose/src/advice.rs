@@ -41,6 +41,10 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
             "copies within the device and memsets are work that kernels could do in place: look \
              for clones, changes of layout and zeroing in the step."
         }
+        (Cause::TransferBandwidth, _) if signs.to_host => {
+            "results take the time: reduce them on the device before they are copied, and let the \
+             next step be launched before the copy is waited for."
+        }
         (Cause::TransferBandwidth, PyTorch) => {
             "the link is the limit: move fewer bytes (uint8 that the device converts, cropping \
              before the copy), keep what does not change on the device, and copy the next batch on \

@@ -5,7 +5,7 @@ use crate::foreign::Meaning;
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Slice, TrackId};
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 impl Timeline<'_> {
     /// Reads the annotations. Steps of our own come before those of another profiler.
@@ -15,13 +15,17 @@ impl Timeline<'_> {
             return;
         }
         let own_steps = !self.steps.is_empty();
+        let mut trainers = HashSet::new();
         for slice in &self.trace.slices {
             let user = Some(slice.cat) == annotation;
             if !user && Some(slice.cat) != op {
                 continue;
             }
             match self.meanings.get(&slice.name).copied() {
-                Some(Meaning::Step(number)) if !own_steps => self.foreign_step(slice, number),
+                Some(Meaning::Step(number)) if !own_steps => {
+                    trainers.insert(slice.track);
+                    self.foreign_step(slice, number);
+                }
                 Some(Meaning::Step(_)) => {}
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
                 // In old files what the user marks stands among the operators.
@@ -32,6 +36,9 @@ impl Timeline<'_> {
             }
         }
         self.foreign = !own_steps && !self.steps.is_empty();
+        if self.foreign {
+            self.tell_waits_of_trainers(&trainers);
+        }
         self.merge_nested_waits();
     }
 
@@ -65,6 +72,7 @@ impl Timeline<'_> {
             unfinished: false,
             first: false,
             annotated: true,
+            aside: false,
             in_process,
         });
     }
@@ -75,6 +83,12 @@ impl Timeline<'_> {
             name: slice.name,
             span: self.clip(slice.span),
         });
+    }
+
+    /// What other threads than those with steps annotate, a prefetcher say, is no wait for a loader.
+    fn tell_waits_of_trainers(&mut self, trainers: &HashSet<TrackId>) {
+        let annotated = self.waits.iter_mut().filter(|wait| wait.annotated);
+        annotated.for_each(|wait| wait.aside = !trainers.contains(&wait.track));
     }
 
     /// An annotated wait around or inside another wait is the same wait: one of ours stays, else

@@ -27,7 +27,11 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         (!devices.is_empty(), "device operations"),
         (!devices.calls.is_empty(), "driver calls"),
     ];
-    let foreign = timeline.foreign || (timeline.steps.is_empty() && !devices.is_empty());
+    let others = ["kineto", "chrome"];
+    let recorder = timeline.trace.meta.recorder.as_str();
+    let foreign = timeline.foreign
+        || others.iter().any(|other| recorder.starts_with(other))
+        || (timeline.steps.is_empty() && !devices.is_empty());
     let have = have.iter().filter(|(there, _)| *there);
     let mut missing = Vec::new();
     let mut miss = |is: bool, what: &str, adds: &str, how: &str| {

@@ -107,6 +107,9 @@ impl Run<'_> {
         let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
             devices: recorded.then_some((names, cause, proof)),
+            launches_known: stalls
+                .iter()
+                .all(|stall| stall.kernel.is_none() || stall.launch.is_some()),
             timeline: self.timeline,
             tally: &tally,
             trainers: self.names_of_trainers(stalls),

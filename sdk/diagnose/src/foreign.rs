@@ -4,8 +4,8 @@
 //! (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`) and each call of an optimizer
 //! (`Optimizer.step#SGD.step`); users mark what they like with `record_function`.
 
+use crate::id_map::IdMap;
 use gpustall_trace::{Symbol, Trace};
-use std::collections::HashMap;
 
 /// How the name of a `DataLoader`'s annotation begins.
 const DATA_LOADER: &str = "enumerate(DataLoader)";
@@ -24,7 +24,7 @@ pub(crate) enum Meaning {
 }
 
 /// The names of a trace that mean something.
-pub(crate) type Meanings = HashMap<Symbol, Meaning>;
+pub(crate) type Meanings = IdMap<Symbol, Meaning>;
 
 /// Looks through the names of a trace.
 pub(crate) fn meanings(trace: &Trace) -> Meanings {

@@ -33,6 +33,7 @@ mod finding;
 mod findings_track;
 mod foreign;
 mod framework;
+mod id_map;
 mod job;
 mod links;
 mod loaders;

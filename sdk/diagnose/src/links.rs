@@ -24,6 +24,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) lost: Nanos,
     /// The devices, where they were recorded, and the cause.
     pub(crate) devices: Option<(Vec<String>, Cause, Proof)>,
+    /// Whether the launch of each kernel that ended a stall was recorded.
+    pub(crate) launches_known: bool,
 }
 
 impl Chain<'_> {
@@ -43,6 +45,9 @@ impl Chain<'_> {
             if link.depth == 1 {
                 // How often and how long stands at the device.
                 link.evidence = "and so did not launch the next kernel".to_owned();
+                if !self.launches_known {
+                    link.edge = Edge::Inferred;
+                }
             }
             links.push(link);
         }

@@ -25,7 +25,8 @@ pub(crate) struct LoaderFacts {
 /// The loaders that were waited for in `judged`.
 pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFacts> {
     let mut waits_of: BTreeMap<LoaderKey, Vec<&Wait>> = BTreeMap::new();
-    let in_window = |wait: &&Wait| wait.role == Role::Batch && judged.contains(wait.span.start);
+    let in_window =
+        |wait: &&Wait| wait.role == Role::Batch && !wait.aside && judged.contains(wait.span.start);
     for wait in timeline.waits.iter().filter(in_window) {
         waits_of.entry(wait.loader).or_default().push(wait);
     }

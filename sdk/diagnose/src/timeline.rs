@@ -119,6 +119,7 @@ impl<'a> Timeline<'a> {
             unfinished: flag(args, key.unfinished),
             first: false,
             annotated: false,
+            aside: false,
             in_process: None,
         }
     }

@@ -146,3 +146,34 @@ fn an_operation_without_arguments_still_counts() {
     assert_eq!(charged(&report, "compute"), 50_000);
     assert_eq!(charged(&report, "comm.exposed"), 50_000);
 }
+
+#[test]
+fn events_that_were_lost_are_said_and_the_charges_still_add_up() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let stream = b.stream(0, 7);
+    for step in 0..10 {
+        let at = step * 1000;
+        b.profiler_step(main, step, (at, at + 1000));
+        // The launch of every second kernel is lost.
+        if step % 2 == 0 {
+            b.call(main, "cudaLaunchKernel", step + 1, (at, at + 10));
+        }
+        b.kernel(stream, step + 1, (at + 500, at + 1000));
+    }
+    b.lose("cupti", 5000, 5);
+    let report = diagnose(&b.build(10_000));
+    assert_eq!(report.lost_events["cupti"], 5);
+    assert!(
+        report
+            .notes
+            .iter()
+            .any(|note| note.contains("5 from cupti"))
+    );
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    assert_eq!(charged(&report, "gpu.launch-latency"), 5 * 490_000);
+    assert_eq!(
+        charged(&report, "host.launch-bound"),
+        5 * 500_000 + 5 * 10_000
+    );
+}

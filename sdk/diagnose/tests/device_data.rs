@@ -93,6 +93,28 @@ fn a_wait_under_a_busy_device_costs_nothing() {
     );
 }
 
+#[test]
+fn a_prefetchers_annotation_is_nobodys_wait() {
+    let mut other = None;
+    let report = steps(10_000, |b, main, stream, at, id| {
+        let prefetcher = *other.get_or_insert_with(|| b.thread(101, "prefetcher"));
+        b.annotate(prefetcher, "load_batch", (at, at + 9_000));
+        b.launch(main, stream, next(id), (at, at + 10), (at + 10, at + 9_900));
+    });
+    assert!(report.loaders.is_empty());
+    assert_eq!(charged(&report, "data"), 0);
+}
+
+#[test]
+fn without_the_launch_the_link_to_the_thread_is_inferred() {
+    let report = steps(10_000, |b, main, stream, at, id| {
+        b.annotate(main, "data_next", (at + 100, at + 6_100));
+        b.kernel(stream, next(id), (at + 6_160, at + 9_500));
+    });
+    let finding = top(&report, "data");
+    assert_eq!(finding.chain[1].edge, gpustall_diagnose::Edge::Inferred);
+}
+
 /// Puts a device behind a trace of ours: busy in each step but for its first `idle` microseconds.
 fn with_device(mut trace: gpustall_trace::Trace, steps: u64, idle: u64) -> gpustall_trace::Trace {
     let main = (0..).map(TrackId).find(|&track| {

@@ -1,6 +1,7 @@
 //! The calls of the CUDA runtime and driver, and what each of them is for.
 
 use super::ops::{Device, OpKind};
+use crate::id_map::IdMap;
 use crate::names::integer;
 use crate::rules::Activity;
 use crate::timeline::Timeline;
@@ -55,7 +56,7 @@ pub(crate) struct StreamWait {
 /// All calls, by start, the longer first, cut to the recording.
 pub(crate) fn calls(timeline: &Timeline<'_>) -> Vec<Call> {
     let names = &timeline.names;
-    let mut kinds: HashMap<Symbol, CallKind> = HashMap::new();
+    let mut kinds: IdMap<Symbol, CallKind> = IdMap::default();
     let mut calls = Vec::new();
     for (i, slice) in timeline.trace.slices.iter().enumerate() {
         let cat = Some(slice.cat);

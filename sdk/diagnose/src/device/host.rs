@@ -3,12 +3,12 @@
 use super::calls::{Call, CallKind, StreamWait};
 use super::lanes::{Doing, Lanes};
 use crate::cause::Cause;
+use crate::id_map::IdMap;
 use crate::piece::Edge;
 use crate::rules::Activity;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
-use std::collections::HashMap;
 
 /// What the host does in a stretch before a launch.
 #[derive(Debug, Clone, Copy)]
@@ -25,10 +25,10 @@ pub(crate) struct Host<'a> {
     pub(crate) calls: &'a [Call],
     pub(crate) lanes: Lanes,
     /// Positions of the calls of each thread, by start.
-    of_track: HashMap<TrackId, Vec<usize>>,
+    of_track: IdMap<TrackId, Vec<usize>>,
     /// Positions of those that wait for the device.
-    waits: HashMap<TrackId, Vec<usize>>,
-    feeders: HashMap<TrackId, (TrackId, usize)>,
+    waits: IdMap<TrackId, Vec<usize>>,
+    feeders: IdMap<TrackId, (TrackId, usize)>,
     trainers: Vec<Option<TrackId>>,
 }
 
@@ -40,8 +40,8 @@ impl<'a> Host<'a> {
         trainers: &[Trainer],
         causes: &[Cause],
     ) -> Self {
-        let mut of_track: HashMap<TrackId, Vec<usize>> = HashMap::new();
-        let mut waits: HashMap<TrackId, Vec<usize>> = HashMap::new();
+        let mut of_track: IdMap<TrackId, Vec<usize>> = IdMap::default();
+        let mut waits: IdMap<TrackId, Vec<usize>> = IdMap::default();
         for (i, call) in calls.iter().enumerate() {
             of_track.entry(call.track).or_default().push(i);
             if call.activity == Activity::WaitsForDevice {
@@ -57,7 +57,7 @@ impl<'a> Host<'a> {
             calls,
             lanes: Lanes::of(timeline, calls, causes),
             waits,
-            feeders: HashMap::new(),
+            feeders: IdMap::default(),
             trainers: trainers.iter().map(|trainer| trainer.track).collect(),
             of_track,
         };

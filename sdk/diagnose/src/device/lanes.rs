@@ -3,6 +3,7 @@
 use super::calls::Call;
 use crate::cause::Cause;
 use crate::foreign::Meaning;
+use crate::id_map::IdMap;
 use crate::partition::{Claim, partition};
 use crate::rules::Activity;
 use crate::timeline::Timeline;
@@ -52,7 +53,7 @@ pub(crate) struct Lane {
 
 /// The threads of a trace.
 pub(crate) struct Lanes {
-    by_track: HashMap<TrackId, Lane>,
+    by_track: IdMap<TrackId, Lane>,
 }
 
 impl Lanes {
@@ -81,7 +82,7 @@ impl Lanes {
             }
         }
         let ground = [Interval::new(TraceTime::ZERO, timeline.end)];
-        let mut by_track: HashMap<TrackId, Lane> = HashMap::new();
+        let mut by_track: IdMap<TrackId, Lane> = IdMap::default();
         for (track, claims) in claims {
             let spans: Vec<Claim> = claims.iter().map(|&(claim, ..)| claim).collect();
             let stretch = |part: crate::partition::Part| {
@@ -112,7 +113,10 @@ impl Lanes {
             cat.phase,
         ];
         for slice in &timeline.trace.slices {
-            if !work.contains(&Some(slice.cat)) || timeline.meanings.contains_key(&slice.name) {
+            let cat_of = Some(slice.cat);
+            // Only operators may have names that mean a step or a loader.
+            let marks = cat_of == cat.cpu_op && timeline.meanings.contains_key(&slice.name);
+            if !work.contains(&cat_of) || marks {
                 continue;
             }
             let span = timeline.clip(slice.span);

@@ -1,10 +1,11 @@
 //! What ran on each device, and which call submitted it.
 
+use crate::id_map::IdMap;
 use crate::names::integer;
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Slice, Symbol};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 /// A device, by its number.
 pub(crate) type DeviceKey = u64;
@@ -51,7 +52,7 @@ pub(crate) struct Device {
 pub(crate) fn devices(timeline: &Timeline<'_>) -> Vec<Device> {
     let names = &timeline.names;
     let mut by_device: BTreeMap<DeviceKey, Vec<Op>> = BTreeMap::new();
-    let mut communicates: HashMap<Symbol, bool> = HashMap::new();
+    let mut communicates: IdMap<Symbol, bool> = IdMap::default();
     for (i, slice) in timeline.trace.slices.iter().enumerate() {
         let cat = Some(slice.cat);
         let kind = if cat == names.cat.kernel {
