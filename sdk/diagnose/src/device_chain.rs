@@ -45,7 +45,7 @@ pub(crate) fn device(names: &[String], cause: Cause, stalls: &Distribution, lost
 pub(crate) fn links(
     timeline: &Timeline<'_>,
     tally: &Tally,
-    lost: Nanos,
+    (lost, stalls): (Nanos, u64),
     proof: &Proof,
 ) -> Vec<Link> {
     let mut links = Vec::new();
@@ -66,7 +66,7 @@ pub(crate) fn links(
             ns: sum.ns.get(),
             share: round_share(sum.ns.share_of(lost)),
             edge: sum.edge(),
-            evidence: proof.of(kind),
+            evidence: proof.of(kind, stalls),
         });
         links.extend(names_of(timeline, kind, sum, lost));
     }

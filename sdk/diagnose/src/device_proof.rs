@@ -147,8 +147,8 @@ impl Proof {
         numbers
     }
 
-    /// The numbers that stand at a link of this kind.
-    pub(crate) fn of(&self, kind: PieceKind) -> String {
+    /// The numbers that stand at a link of this kind, of a finding with so many stalls.
+    pub(crate) fn of(&self, kind: PieceKind, stalls: u64) -> String {
         let time = Nanos::new;
         match kind {
             PieceKind::Copy if self.copies.count > 0 => {
@@ -163,10 +163,13 @@ impl Proof {
                 }
                 proof
             }
-            PieceKind::BetweenLaunches if self.gaps.count > 0 => format!(
-                "a launch every {} on average, kernels run for {}",
-                time(self.gaps.mean_ns),
-                time(self.kernels.mean_ns)
+            PieceKind::BetweenLaunches if self.kernels.count > 0 => format!(
+                "nothing was queued at {stalls} of {} kernels; a kernel has p50 {}, the gap \
+                 between launches p50 {}, p95 {}",
+                self.kernels.count,
+                time(self.kernels.p50_ns),
+                time(self.gaps.p50_ns),
+                time(self.gaps.p95_ns),
             ),
             PieceKind::NoLaunch if self.gaps.count > 0 => {
                 format!("its p95 gap between launches is {}", time(self.gaps.p95_ns))

@@ -36,7 +36,12 @@ impl Chain<'_> {
         };
         let mut links = vec![device_chain::device(names, *cause, &self.stalls, self.lost)];
         if self.place.is_empty() {
-            let below = device_chain::links(self.timeline, self.tally, self.lost, proof);
+            let below = device_chain::links(
+                self.timeline,
+                self.tally,
+                (self.lost, self.stalls.count),
+                proof,
+            );
             links.extend(below);
             return links;
         }

@@ -184,7 +184,9 @@ fn device_path(finding: &Finding, did: Option<&Link>, within: Option<&Link>) -> 
         return format!("{device} spends it so");
     };
     let within = match within {
-        Some(link) if link.share >= 0.5 => format!(", mostly {} {}", link.who, link.what),
+        Some(link) if link.share >= 0.5 => {
+            format!(", mostly {}", format!("{} {}", link.who, link.what).trim())
+        }
         _ => String::new(),
     };
     let proof = match did.evidence.as_str() {

@@ -60,6 +60,14 @@ fn a_stretch_that_stands_out_from_the_rhythm_is_host_compute() {
 }
 
 #[test]
+fn one_launch_a_step_has_no_rhythm_and_long_stretches_still_stand_out() {
+    let report = steps(30_000, |b, main, stream, at, id| {
+        b.launch(main, stream, next(id), (at, at + 10), (at + 10, at + 5_000));
+    });
+    top(&report, "host.compute");
+}
+
+#[test]
 fn a_stretch_below_a_millisecond_does_not_stand_out() {
     let report = steps(3_300, |b, main, stream, at, id| {
         burst(b, (main, stream), id, (at, 50, 45));

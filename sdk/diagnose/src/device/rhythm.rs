@@ -2,7 +2,7 @@
 
 use super::Host;
 use super::ops::Device;
-use crate::rules::{STANDS_OUT_FACTOR, STANDS_OUT_MIN_NS};
+use crate::rules::{STANDS_OUT_FACTOR, STANDS_OUT_MAX_NS, STANDS_OUT_MIN_NS};
 use crate::stats::Distribution;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 
@@ -34,13 +34,13 @@ impl Rhythm {
             free = Some(free.map_or(call.span.end, |free| free.max(call.span.end)));
         }
         let median = Distribution::of(gaps.iter().map(|&(_, own)| own)).p50_ns;
-        let usual = STANDS_OUT_MIN_NS.max(median.saturating_mul(STANDS_OUT_FACTOR));
+        let usual = stands_out_from(median);
         let rhythm = Distribution::of(
             gaps.iter()
                 .map(|&(_, own)| own)
                 .filter(|own| own.get() < usual),
         );
-        let limit = STANDS_OUT_MIN_NS.max(rhythm.p95_ns.saturating_mul(STANDS_OUT_FACTOR));
+        let limit = stands_out_from(rhythm.p95_ns);
         Self {
             gaps: rhythm,
             outstanding: gaps
@@ -61,4 +61,10 @@ impl Rhythm {
             .take_while(move |gap| gap.start < span.end)
             .map(move |gap| gap.intersection(span))
     }
+}
+
+/// The length in nanoseconds from which a stretch stands out from gaps of this length.
+fn stands_out_from(gap: u64) -> u64 {
+    gap.saturating_mul(STANDS_OUT_FACTOR)
+        .clamp(STANDS_OUT_MIN_NS, STANDS_OUT_MAX_NS)
 }

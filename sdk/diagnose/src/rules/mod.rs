@@ -16,6 +16,10 @@ pub const STANDS_OUT_FACTOR: u64 = 8;
 /// and from this length, in nanoseconds, on.
 pub const STANDS_OUT_MIN_NS: u64 = 1_000_000;
 
+/// From this length on it always does: no framework takes so long to launch a kernel, and a run
+/// that launches one graph a step has no other gaps to compare with.
+pub const STANDS_OUT_MAX_NS: u64 = 10_000_000;
+
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule {
@@ -173,8 +177,8 @@ pub const RULES: [Rule; 16] = [
         charges: "host.compute",
         definition: "Within a stretch between two launches that, less what the rules above \
             charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
-            times the p95 gap of the run; not within that own work. The p95 is of the gaps that \
-            are below 1 ms or below 8 times their median.",
+            times the p95 gap of the run, or at least 10 ms; not within that own work. The p95 is \
+            of the gaps that are below 1 ms or below 8 times their median, and below 10 ms.",
         test: |m| when(m.stands_out, Cause::HostCompute),
     },
     Rule {

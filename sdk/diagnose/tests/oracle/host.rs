@@ -46,9 +46,10 @@ impl<'a> Host<'a> {
             free = Some(free.unwrap_or(0).max(call.end));
         }
         let mut lengths: Vec<u64> = gaps.iter().map(|&(_, own)| own).collect();
-        let usual = 1_000_000.max(8 * percentile(&mut lengths, 50));
+        let from = |gap: u64| (8 * gap).clamp(1_000_000, 10_000_000);
+        let usual = from(percentile(&mut lengths, 50));
         lengths.retain(|&own| own < usual);
-        let limit = 1_000_000.max(8 * percentile(&mut lengths, 95));
+        let limit = from(percentile(&mut lengths, 95));
         let outstanding = gaps.iter().filter(|&&(_, own)| own >= limit);
         outstanding.map(|&(gap, _)| gap).collect()
     }
