@@ -7,16 +7,9 @@ use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_get_task_stack, bpf_ktime_
 use aya_ebpf::macros::btf_tracepoint;
 use aya_ebpf::programs::BtfTracePointContext;
 use gpustall_wire::MAX_FRAMES;
-use gpustall_wire::codes::{class, flag, kind, loss, mode};
+use gpustall_wire::codes::{class, flag, kind, loss, mode, task_state};
 use gpustall_wire::record::{Exit, OffCpu, OffCpuStack};
-use gpustall_wire::thread::ThreadState;
-
-/// Bits of a task's state (include/linux/sched.h); the same in all kernels since 4.14.
-mod bits {
-    pub(super) const INTERRUPTIBLE: u32 = 0x01;
-    pub(super) const UNINTERRUPTIBLE: u32 = 0x02;
-    pub(super) const DEAD: u32 = 0x80;
-}
+use gpustall_wire::thread::{Split, ThreadState};
 
 /// `sched_switch(preempt, prev, next, prev_state)`
 #[btf_tracepoint(function = "sched_switch")]
@@ -52,29 +45,16 @@ fn switch_out(state: &mut ThreadState, now: u64, prev: Task, next: Task, prev_st
         // leaves a CPU, so it was on that CPU since it was tracked.
         state.totals.on_cpu_ns += now.saturating_sub(state.since_ns);
     }
-    if prev_state & bits::DEAD != 0 {
+    if prev_state & task_state::DEAD != 0 {
         return exit(state, now, prev.tid());
     }
     state.mode = mode::OFF;
-    state.class = class_of(prev_state);
+    state.class = class::of_state(prev_state);
     state.flags = if prev.in_iowait() { flag::IOWAIT } else { 0 };
     state.since_ns = now;
     state.out_ns = now;
     state.cpu_out = cpu();
     state.taker = next.named();
-}
-
-#[inline(always)]
-fn class_of(prev_state: u32) -> u32 {
-    if prev_state == 0 {
-        class::PREEMPTED
-    } else if prev_state & bits::UNINTERRUPTIBLE != 0 {
-        class::UNINTERRUPTIBLE
-    } else if prev_state & bits::INTERRUPTIBLE != 0 {
-        class::SLEEPING
-    } else {
-        class::STOPPED
-    }
 }
 
 #[inline(always)]
@@ -87,36 +67,26 @@ fn switch_in(state: &mut ThreadState, now: u64, prev: Task, next: Task) {
             state.mode = mode::RUNNING;
             state.since_ns = now;
             state.wake_ns = 0;
+            if state.totals.first_ns == 0 {
+                state.totals.first_ns = now;
+            }
             return;
         }
     }
-    let out = state.out_ns;
-    let blocked = state.class != class::PREEMPTED && state.class != class::STARTING;
-    // The last wake-up before a thread is back on a CPU is the one that ended its wait, even when
-    // it came while the thread was still leaving its CPU.
-    let woken = match state.wake_ns {
-        0 => 0,
-        _ if state.class == class::PREEMPTED => 0,
-        at => at.max(out).min(now),
-    };
-    let ready = match woken {
-        0 if blocked => now,
-        0 => out,
-        at => at,
-    };
-    let length = now.saturating_sub(out);
-    add(state, ready.saturating_sub(out), now.saturating_sub(ready));
+    let split = state.split(now);
+    state.add(&split);
+    let length = now.saturating_sub(state.out_ns);
     if length < THRESHOLD_NS.load() {
         state.totals.short_count += 1;
         state.totals.short_ns += length;
     } else {
-        let kept = if blocked {
-            put_with_stack(state, now, woken, prev, next)
-        } else {
+        let kept = if matches!(state.class, class::PREEMPTED | class::STARTING) {
             output::put::<OffCpu>(loss::OFF_CPU, |place| {
                 // SAFETY: the place is reserved and as large as the record.
-                unsafe { write(place, kind::OFF_CPU, 0, state, now, woken, prev, next) }
+                unsafe { write(place, kind::OFF_CPU, 0, state, now, &split, prev, next) }
             })
+        } else {
+            put_with_stack(state, now, &split, prev, next)
         };
         if !kept {
             state.totals.lost_count += 1;
@@ -134,35 +104,14 @@ fn switch_in(state: &mut ThreadState, now: u64, prev: Task, next: Task) {
 fn begin_with_tracking(state: &mut ThreadState) {
     state.class = match state.wake_ns {
         0 => class::PREEMPTED,
-        _ => class_of(state.wake_state),
+        _ => class::of_state(state.wake_state),
     };
     state.flags = flag::TRUNCATED;
     state.out_ns = state.since_ns;
 }
 
 #[inline(always)]
-fn add(state: &mut ThreadState, blocked: u64, runnable: u64) {
-    let totals = &mut state.totals;
-    match state.class {
-        class::PREEMPTED => {
-            totals.preempted_ns += runnable;
-            totals.preemptions += 1;
-            return;
-        }
-        class::SLEEPING => totals.sleeping_ns += blocked,
-        class::UNINTERRUPTIBLE => totals.uninterruptible_ns += blocked,
-        class::STOPPED => totals.stopped_ns += blocked,
-        _ => {}
-    }
-    if state.flags & flag::IOWAIT != 0 {
-        totals.iowait_ns += blocked;
-    }
-    totals.woken_ns += runnable;
-    totals.waits += 1;
-}
-
-#[inline(always)]
-fn put_with_stack(state: &ThreadState, now: u64, woken: u64, prev: Task, next: Task) -> bool {
+fn put_with_stack(state: &ThreadState, now: u64, split: &Split, prev: Task, next: Task) -> bool {
     output::put::<OffCpuStack>(loss::OFF_CPU, |place| {
         // SAFETY: the place is reserved and as large as the record; the helper writes at most
         // the size it is given, and the frames it did not fill are set to zero by it.
@@ -175,7 +124,7 @@ fn put_with_stack(state: &ThreadState, now: u64, woken: u64, prev: Task, next: T
             );
             let frames = if bytes > 0 { bytes as u32 / 8 } else { 0 };
             let off = &raw mut (*place).off;
-            write(off, kind::OFF_CPU_STACK, frames, state, now, woken, prev, next);
+            write(off, kind::OFF_CPU_STACK, frames, state, now, split, prev, next);
         }
     })
 }
@@ -192,7 +141,7 @@ unsafe fn write(
     frames: u32,
     state: &ThreadState,
     now: u64,
-    woken: u64,
+    split: &Split,
     prev: Task,
     next: Task,
 ) {
@@ -200,13 +149,13 @@ unsafe fn write(
         kind,
         tid: next.tid(),
         out_ns: state.out_ns,
-        woken_ns: woken,
+        woken_ns: split.woken_ns,
         in_ns: now,
         class: state.class,
         flags: state.flags,
         cpu_out: state.cpu_out,
         cpu_in: cpu(),
-        waker_kind: if woken == 0 { 0 } else { state.wake_kind },
+        waker_kind: if split.woken_ns == 0 { 0 } else { state.wake_kind },
         frames,
         waker: state.waker,
         taker: state.taker,

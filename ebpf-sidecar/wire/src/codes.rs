@@ -28,6 +28,31 @@ pub mod class {
     pub const STOPPED: u32 = 3;
     /// It was new and had not run yet.
     pub const STARTING: u32 = 4;
+
+    /// The class of a thread that leaves its CPU in this state of its task.
+    #[inline(always)]
+    pub const fn of_state(state: u32) -> u32 {
+        use super::task_state;
+        if state == 0 {
+            PREEMPTED
+        } else if state & task_state::UNINTERRUPTIBLE != 0 {
+            UNINTERRUPTIBLE
+        } else if state & task_state::INTERRUPTIBLE != 0 {
+            SLEEPING
+        } else {
+            STOPPED
+        }
+    }
+}
+
+/// Bits of a task's state that have been the same since Linux 4.14 (`include/linux/sched.h`).
+pub mod task_state {
+    /// A signal can wake it.
+    pub const INTERRUPTIBLE: u32 = 0x01;
+    /// Only the event can wake it.
+    pub const UNINTERRUPTIBLE: u32 = 0x02;
+    /// It switches away for the last time.
+    pub const DEAD: u32 = 0x80;
 }
 
 /// What a tracked thread is doing as far as the probes know.

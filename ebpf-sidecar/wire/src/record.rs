@@ -7,7 +7,7 @@ use crate::thread::Totals;
 pub type Comm = [u8; 16];
 
 /// Another thread, named at the moment it mattered. All zero: there was none.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct Other {
     /// Thread id in the root pid namespace; 0 is the idle thread of a CPU.

@@ -1,4 +1,4 @@
-use crate::codes::{kind, loss};
+use crate::codes::{class, flag, kind, loss};
 use crate::plain::{bytes_of, read};
 use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other};
 use crate::thread::{ThreadState, Totals};
@@ -58,4 +58,48 @@ fn a_record_is_read_back_from_its_bytes_and_not_from_fewer() {
 fn the_bitmap_has_a_bit_for_every_thread_id() {
     assert_eq!(TRACKED_WORDS * TRACKED_WORD_BITS, PID_LIMIT);
     assert_eq!(loss::NAMES.len(), loss::SOURCES as usize);
+}
+
+fn off(class: u32, wake_ns: u64) -> ThreadState {
+    ThreadState {
+        class,
+        out_ns: 100,
+        wake_ns,
+        flags: flag::IOWAIT,
+        ..ThreadState::default()
+    }
+}
+
+#[test]
+fn an_interval_is_cut_at_its_wake_up() {
+    let cut = |class, wake_ns| {
+        let split = off(class, wake_ns).split(200);
+        (split.woken_ns, split.blocked_ns, split.runnable_ns)
+    };
+    assert_eq!(cut(class::SLEEPING, 130), (130, 30, 70));
+    // Woken while it was still leaving its CPU; not seen to be woken; woken by a later clock.
+    assert_eq!(cut(class::SLEEPING, 90), (100, 0, 100));
+    assert_eq!(cut(class::SLEEPING, 0), (0, 100, 0));
+    assert_eq!(cut(class::SLEEPING, 210), (200, 100, 0));
+    assert_eq!(cut(class::PREEMPTED, 130), (0, 0, 100));
+    assert_eq!(cut(class::STARTING, 100), (100, 0, 100));
+}
+
+#[test]
+fn an_interval_is_added_whole_and_to_its_class_only() {
+    for (state, field) in [(0, 0), (1, 1), (2, 2), (0x102, 2), (4, 3), (0x40, 3)] {
+        let mut thread = off(class::of_state(state), 130);
+        thread.add(&thread.split(200));
+        let totals = thread.totals;
+        let blocked = [
+            0,
+            totals.sleeping_ns,
+            totals.uninterruptible_ns,
+            totals.stopped_ns,
+        ];
+        assert_eq!(totals.measured_ns(), 100, "state {state:#x}");
+        assert_eq!(blocked[field], totals.blocked_ns());
+        assert_eq!(totals.iowait_ns, totals.blocked_ns());
+        assert_eq!((totals.preemptions + totals.waits, totals.on_cpu_ns), (1, 0));
+    }
 }

@@ -1,5 +1,6 @@
 //! What the probes know of each tracked thread: the value of the map of threads.
 
+use crate::codes::{class, flag};
 use crate::record::Other;
 
 /// Where a thread's time went since it was tracked. Each is measured on its own, from the two
@@ -91,4 +92,67 @@ pub struct ThreadState {
     pub waker: Other,
     /// Where its time went.
     pub totals: Totals,
+}
+
+/// An off-CPU interval cut at the moment the thread could run again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// When it was woken, ns; 0 when it was not blocked or no wake-up was seen.
+    pub woken_ns: u64,
+    /// Blocked before that, ns.
+    pub blocked_ns: u64,
+    /// Able to run after that, ns.
+    pub runnable_ns: u64,
+}
+
+impl ThreadState {
+    /// The interval that is open, as it stands at `now`.
+    ///
+    /// The last wake-up seen is the one that ended the wait, even when it came before the switch
+    /// away: a thread that is on its way off its CPU can already be woken. Waited without a wake-up
+    /// that was seen, it counts as blocked to the end.
+    #[inline(always)]
+    pub fn split(&self, now: u64) -> Split {
+        let out = self.out_ns;
+        if self.class == class::PREEMPTED {
+            return Split {
+                woken_ns: 0,
+                blocked_ns: 0,
+                runnable_ns: now.saturating_sub(out),
+            };
+        }
+        let ready = match self.wake_ns {
+            0 => now,
+            at if at < out => out,
+            at if at > now => now,
+            at => at,
+        };
+        Split {
+            woken_ns: if self.wake_ns == 0 { 0 } else { ready },
+            blocked_ns: ready.saturating_sub(out),
+            runnable_ns: now.saturating_sub(ready),
+        }
+    }
+
+    /// Adds the interval that is open to the totals.
+    #[inline(always)]
+    pub fn add(&mut self, split: &Split) {
+        let (blocked, totals) = (split.blocked_ns, &mut self.totals);
+        match self.class {
+            class::PREEMPTED => {
+                totals.preempted_ns += split.runnable_ns;
+                totals.preemptions += 1;
+                return;
+            }
+            class::SLEEPING => totals.sleeping_ns += blocked,
+            class::UNINTERRUPTIBLE => totals.uninterruptible_ns += blocked,
+            // A new thread is woken at the moment its time begins: nothing is blocked.
+            _ => totals.stopped_ns += blocked,
+        }
+        if self.flags & flag::IOWAIT != 0 {
+            totals.iowait_ns += blocked;
+        }
+        totals.woken_ns += split.runnable_ns;
+        totals.waits += 1;
+    }
 }
