@@ -35,16 +35,36 @@ impl TrackedBitmap {
     /// Tracks the thread `tid`; nothing for an id that Linux never gives.
     pub(crate) fn set(&self, tid: u32) {
         if tid < PID_LIMIT {
-            // SAFETY: the word lies inside the mapping, aligned, and is only used atomically.
-            let word = unsafe { self.0.add((tid / TRACKED_WORD_BITS) as usize).as_ref() };
+            let word = self.word(tid / TRACKED_WORD_BITS);
             word.fetch_or(1 << (tid % TRACKED_WORD_BITS), Ordering::SeqCst);
         }
+    }
+
+    /// No longer tracks the thread `tid`.
+    pub(crate) fn clear(&self, tid: u32) {
+        if tid < PID_LIMIT {
+            let word = self.word(tid / TRACKED_WORD_BITS);
+            word.fetch_and(!(1 << (tid % TRACKED_WORD_BITS)), Ordering::SeqCst);
+        }
+    }
+
+    /// No longer tracks any thread. Takes some ten microseconds, where detaching takes longer.
+    pub(crate) fn clear_all(&self) {
+        for index in 0..TRACKED_WORDS {
+            self.word(index).store(0, Ordering::SeqCst);
+        }
+    }
+
+    fn word(&self, index: u32) -> &AtomicU64 {
+        assert!(index < TRACKED_WORDS, "a word of the bitmap");
+        // SAFETY: the word lies inside the mapping, aligned, and is only used atomically.
+        unsafe { self.0.add(index as usize).as_ref() }
     }
 }
 
 impl Drop for TrackedBitmap {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `map` made; no reference into it outlives `set`.
+        // SAFETY: the mapping that `map` made; no reference into it outlives this value.
         let _ = unsafe { munmap(self.0.as_ptr().cast(), BYTES) };
     }
 }

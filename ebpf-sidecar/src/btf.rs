@@ -22,11 +22,11 @@ mod kind {
 
 /// Where a member lies in its structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Member {
+pub(crate) struct Member {
     /// Bits from the start of the structure.
-    pub bit_offset: u32,
+    pub(crate) bit_offset: u32,
     /// Width of a bit-field, bits; 0 for other members.
-    pub bits: u32,
+    pub(crate) bits: u32,
 }
 
 /// Why bytes could not be read as BTF.
@@ -36,7 +36,7 @@ pub struct BtfError(&'static str);
 
 /// The types of one kernel.
 #[derive(Debug)]
-pub struct KernelTypes {
+pub(crate) struct KernelTypes {
     bytes: Vec<u8>,
     strings: usize,
     /// Where each type begins, by its id less one.
@@ -51,7 +51,7 @@ impl KernelTypes {
     /// # Errors
     /// When the bytes are not little-endian BTF of version 1, or hold a kind of type that is
     /// unknown (its length is then unknown too).
-    pub fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, BtfError> {
         if bytes.len() < 24 || u16::from_le_bytes([bytes[0], bytes[1]]) != MAGIC {
             return Err(BtfError("no magic number"));
         }
@@ -88,12 +88,12 @@ impl KernelTypes {
     }
 
     /// Where `member` lies in `struct structure`, also inside unnamed structures and unions of it.
-    pub fn member(&self, structure: &str, member: &str) -> Option<Member> {
+    pub(crate) fn member(&self, structure: &str, member: &str) -> Option<Member> {
         self.member_in(*self.structs.get(structure)?, member, 0)
     }
 
     /// How many arguments the tracepoint `name` has; `None` when the kernel does not have it.
-    pub fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+    pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
         let typedef = *self.typedefs.get(&format!("btf_trace_{name}"))?;
         let pointer = self.place(self.target(typedef)?)?;
         let proto = self.place(u32_at(&self.bytes, pointer + 8)?)?;
@@ -196,7 +196,11 @@ mod tests {
         .concat();
         let mut bytes = vec![0x9F, 0xEB, 1, 0];
         let lengths = [24, 0, types.len() as u32 * 4, types.len() as u32 * 4];
-        for word in lengths.into_iter().chain([strings.len() as u32]).chain(types) {
+        for word in lengths
+            .into_iter()
+            .chain([strings.len() as u32])
+            .chain(types)
+        {
             bytes.extend(word.to_le_bytes());
         }
         bytes.extend(strings);

@@ -21,13 +21,12 @@ pub enum SetupError {
     },
     /// The kernel does not show its types.
     #[error(
-        "cannot read {}: {0}. The kernel must be built with CONFIG_DEBUG_INFO_BTF=y, as the \
-         kernels of all large distributions are",
-        crate::kernel::KERNEL_BTF
+        "cannot read /sys/kernel/btf/vmlinux: {0}. The kernel must be built with \
+         CONFIG_DEBUG_INFO_BTF=y, as the kernels of all large distributions are"
     )]
     Btf(#[source] io::Error),
     /// The kernel's types could not be read.
-    #[error("the kernel's types in {} are {0}", crate::kernel::KERNEL_BTF)]
+    #[error("the kernel's types in /sys/kernel/btf/vmlinux: {0}")]
     Types(#[from] BtfError),
     /// A structure of the kernel lacks a member that the probes read.
     #[error("this kernel's task_struct has no member {0}: Linux 5.18 or later is needed")]

@@ -5,17 +5,17 @@ use crate::error::SetupError;
 use std::path::Path;
 
 /// Where the kernel shows its types.
-pub const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
+pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// A tracepoint that a program of the probes is attached to; the program has the same name.
 #[derive(Debug, Clone, Copy)]
-pub struct Tracepoint {
+pub(crate) struct Tracepoint {
     /// Its name.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Arguments that the program reads.
-    pub arguments: u32,
+    pub(crate) arguments: u32,
     /// What is missing without it; `None` when nothing can be recorded without it.
-    pub without: Option<&'static str>,
+    pub(crate) without: Option<&'static str>,
 }
 
 const INTERRUPTS: Option<&str> =
@@ -23,14 +23,18 @@ const INTERRUPTS: Option<&str> =
 
 /// All tracepoints, in the order of attaching: the ends of interrupts before their beginnings, so
 /// that no CPU is left inside an interrupt whose end was missed.
-pub const TRACEPOINTS: [Tracepoint; 12] = [
+pub(crate) const TRACEPOINTS: [Tracepoint; 12] = [
     tracepoint("irq_handler_exit", 0, INTERRUPTS),
     tracepoint("irq_handler_entry", 0, INTERRUPTS),
     tracepoint("hrtimer_expire_exit", 0, INTERRUPTS),
     tracepoint("hrtimer_expire_entry", 0, INTERRUPTS),
     tracepoint("softirq_exit", 0, INTERRUPTS),
     tracepoint("softirq_entry", 1, INTERRUPTS),
-    tracepoint("task_rename", 2, Some("threads keep the name that they had first")),
+    tracepoint(
+        "task_rename",
+        2,
+        Some("threads keep the name that they had first"),
+    ),
     tracepoint("sched_process_exec", 2, None),
     tracepoint("sched_waking", 1, None),
     tracepoint("sched_switch", 4, None),
@@ -52,19 +56,19 @@ const fn tracepoint(
 
 /// Offsets of the running kernel, as the probes' globals take them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offsets {
+pub(crate) struct Offsets {
     /// `task_struct.pid`, bytes.
-    pub pid: u32,
+    pub(crate) pid: u32,
     /// `task_struct.tgid`, bytes.
-    pub tgid: u32,
+    pub(crate) tgid: u32,
     /// `task_struct.comm`, bytes.
-    pub comm: u32,
+    pub(crate) comm: u32,
     /// `task_struct.__state`, bytes.
-    pub state: u32,
+    pub(crate) state: u32,
     /// The byte of `task_struct.in_iowait`.
-    pub iowait: u32,
+    pub(crate) iowait: u32,
     /// The bit in that byte.
-    pub iowait_mask: u32,
+    pub(crate) iowait_mask: u32,
 }
 
 impl Offsets {
@@ -72,7 +76,7 @@ impl Offsets {
     ///
     /// # Errors
     /// [`SetupError::Member`] names the first member that this kernel does not have.
-    pub fn of(types: &KernelTypes) -> Result<Self, SetupError> {
+    pub(crate) fn of(types: &KernelTypes) -> Result<Self, SetupError> {
         let member = |name| {
             types
                 .member("task_struct", name)
@@ -91,7 +95,7 @@ impl Offsets {
     }
 
     /// The names of the probes' globals, with their values.
-    pub fn globals(&self) -> [(&'static str, &u32); 6] {
+    pub(crate) fn globals(&self) -> [(&'static str, &u32); 6] {
         [
             ("TASK_PID", &self.pid),
             ("TASK_TGID", &self.tgid),
@@ -107,7 +111,7 @@ impl Offsets {
 ///
 /// # Errors
 /// [`SetupError::Btf`] when the kernel shows none.
-pub fn types() -> Result<KernelTypes, SetupError> {
+pub(crate) fn types() -> Result<KernelTypes, SetupError> {
     let bytes = std::fs::read(Path::new(KERNEL_BTF)).map_err(SetupError::Btf)?;
     Ok(KernelTypes::parse(bytes)?)
 }
@@ -116,7 +120,7 @@ pub fn types() -> Result<KernelTypes, SetupError> {
 ///
 /// # Errors
 /// [`SetupError::Tracepoint`] when it does not.
-pub fn has(types: &KernelTypes, tracepoint: &Tracepoint) -> Result<(), SetupError> {
+pub(crate) fn has(types: &KernelTypes, tracepoint: &Tracepoint) -> Result<(), SetupError> {
     match types.tracepoint_arguments(tracepoint.name) {
         Some(count) if count >= tracepoint.arguments => Ok(()),
         found => Err(SetupError::Tracepoint {

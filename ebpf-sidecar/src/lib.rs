@@ -28,6 +28,7 @@ mod error;
 mod event;
 mod kernel;
 mod people;
+mod privilege;
 mod probes;
 mod procfs;
 mod recorder;
@@ -36,10 +37,13 @@ mod state;
 mod symbols;
 mod to_trace;
 mod wait;
+mod waits;
 
+pub use btf::BtfError;
 pub use error::{SetupError, TrackError};
-pub use gpustall_wire::thread::Totals;
 pub use probes::Options;
-pub use recorder::Recorder;
-pub use recording::{OffCpuInterval, Other, OtherId, Recording, ThreadRecord, WaitId, Waker, Why};
+pub use recorder::{Progress, Recorder};
+pub use recording::{
+    OffCpuInterval, Other, OtherId, Recording, ThreadRecord, Totals, WaitId, Waker, Why,
+};
 pub use wait::{Wait, WaitClass};

@@ -135,6 +135,9 @@ mod tests {
     #[test]
     fn a_name_ends_at_its_zero_or_with_its_field() {
         assert_eq!(name_of(b"short\0garbage\0\0\0"), "short");
-        assert_eq!(name_of(b"sixteen bytes...\0"[..16].try_into().expect("16")), "sixteen bytes...");
+        assert_eq!(
+            name_of(b"sixteen bytes...\0"[..16].try_into().expect("16")),
+            "sixteen bytes..."
+        );
     }
 }

@@ -8,7 +8,7 @@ use crate::state::State;
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::{Btf, Ebpf, EbpfLoader};
-use gpustall_trace::{MonoTime, Nanos};
+use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
 use gpustall_wire::thread::{ThreadState, Totals};
 use std::time::Duration;
@@ -55,7 +55,6 @@ impl Default for Options {
 }
 
 /// The programs, attached, and their maps.
-#[derive(Debug)]
 pub(crate) struct Probes {
     /// Holds the programs' attachments; `None` once they are detached.
     programs: Option<Ebpf>,
@@ -73,7 +72,7 @@ impl Probes {
         let types = kernel::types()?;
         let offsets = Offsets::of(&types)?;
         let threshold_ns = options.threshold.get();
-        let btf = Btf::from_sys_fs().map_err(|e| Box::new(e.into()))?;
+        let btf = Btf::from_sys_fs().map_err(|e| Box::new(aya::EbpfError::from(e)))?;
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
@@ -155,8 +154,9 @@ impl Probes {
         self.threads.get(&tid, 0).ok().map(|state| state.0)
     }
 
-    /// Stops tracking a thread and gives its place free; for one that is gone.
-    pub(crate) fn drop_state(&mut self, tid: u32) {
+    /// Forgets a thread that is gone.
+    pub(crate) fn forget(&mut self, tid: u32) {
+        self.tracked.clear(tid);
         let _ = self.threads.remove(&tid);
     }
 
@@ -184,9 +184,13 @@ impl Probes {
         })
     }
 
-    /// Detaches the programs: nothing changes any more, and what was recorded can be taken.
-    pub(crate) fn detach(&mut self) {
+    /// Ends the recording: nothing changes any more, and what was recorded can be taken. Returns
+    /// when that was.
+    pub(crate) fn stop(&mut self) -> MonoTime {
+        let end = MonotonicClock::read();
+        self.tracked.clear_all();
         self.programs = None;
+        end
     }
 }
 

@@ -40,6 +40,16 @@ pub(crate) fn state(pid: u32, tid: u32) -> Option<char> {
     Stat::parse(&stat).map(|stat| stat.state)
 }
 
+/// Functions on the kernel stack of a thread, the innermost first; empty without permission.
+pub(crate) fn stack(pid: u32, tid: u32) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stack")).unwrap_or_default();
+    // Lines are `[<0>] function+0x50/0x110 [module]`.
+    let lines = text.lines().filter_map(|line| line.split_once("] "));
+    lines
+        .filter_map(|(_, place)| Some(place.split_once('+')?.0.to_owned()))
+        .collect()
+}
+
 /// `pid` and all that it forked, directly or not, as far as their parents still live.
 pub(crate) fn family(pid: u32, processes: &[ProcessEntry]) -> Vec<u32> {
     let mut family = vec![pid];

@@ -1,9 +1,11 @@
 //! What a recording consists of.
 
 use crate::wait::Wait;
+use gpustall_trace::vocab::state;
 use gpustall_trace::{MonoTime, Nanos, Pid, Tid, TraceTime};
 use gpustall_wire::codes::class;
 use gpustall_wire::thread;
+use std::collections::BTreeMap;
 
 /// Everything that was recorded. All times are since `start`.
 #[derive(Debug, Clone, Default)]
@@ -20,8 +22,8 @@ pub struct Recording {
     pub others: Vec<Other>,
     /// What was waited for.
     pub waits: Vec<Wait>,
-    /// Events lost, by source, those without losses left out.
-    pub losses: Vec<(&'static str, u64)>,
+    /// Counts of lost events: when the count was taken, the source, how many by then.
+    pub losses: Vec<(TraceTime, &'static str, u64)>,
     /// What the user should know, each one sentence.
     pub notes: Vec<String>,
 }
@@ -160,11 +162,11 @@ impl Why {
     /// The name that traces use.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Preempted => "preempted",
-            Self::Sleeping => "sleeping",
-            Self::Uninterruptible => "uninterruptible",
-            Self::Stopped => "stopped",
-            Self::Starting => "starting",
+            Self::Preempted => state::PREEMPTED,
+            Self::Sleeping => state::SLEEPING,
+            Self::Uninterruptible => state::UNINTERRUPTIBLE,
+            Self::Stopped => state::STOPPED,
+            Self::Starting => state::STARTING,
         }
     }
 
@@ -259,8 +261,11 @@ impl Recording {
         &self.waits[id.0 as usize]
     }
 
-    /// Events lost over all sources.
-    pub fn lost(&self) -> u64 {
-        self.losses.iter().map(|(_, count)| count).sum()
+    /// Events lost by the end, by source; those without losses are left out.
+    pub fn lost_by_source(&self) -> BTreeMap<&'static str, u64> {
+        self.losses
+            .iter()
+            .map(|&(_, source, n)| (source, n))
+            .collect()
     }
 }

@@ -47,9 +47,10 @@ impl KernelSymbols {
                 continue;
             }
             let name = name.split_once('.').map_or(name, |(name, _)| name);
-            let module = words.next().unwrap_or("");
-            let module = module.trim_start_matches('[').trim_end_matches(']');
-            functions.push((address, place(name), place(module)));
+            let module = words.next().map_or((0, 0), |module| {
+                place(module.trim_start_matches('[').trim_end_matches(']'))
+            });
+            functions.push((address, place(name), module));
         }
         // Where two names stand at one address, the one listed first is kept.
         functions.sort_by_key(|f| f.0);

@@ -71,7 +71,14 @@ pub struct Wait {
 
 /// Kernel modules whose functions are those of a GPU driver.
 const GPU_MODULES: [&str; 8] = [
-    "nvidia", "nvidia_uvm", "nvidia_modeset", "nouveau", "amdgpu", "amdkfd", "i915", "xe",
+    "nvidia",
+    "nvidia_uvm",
+    "nvidia_modeset",
+    "nouveau",
+    "amdgpu",
+    "amdkfd",
+    "i915",
+    "xe",
 ];
 
 /// The table: the first row of which a function is on the stack gives the class. What explains more
@@ -104,7 +111,13 @@ const TABLE: [(WaitClass, &[&str]); 12] = [
     ),
     (
         WaitClass::PageFault,
-        &["filemap_fault", "do_swap_page", "__folio_lock_or_retry", "do_fault", "migration_entry_wait*"],
+        &[
+            "filemap_fault",
+            "do_swap_page",
+            "__folio_lock_or_retry",
+            "do_fault",
+            "migration_entry_wait*",
+        ],
     ),
     (
         WaitClass::Write,
@@ -138,7 +151,10 @@ const TABLE: [(WaitClass, &[&str]); 12] = [
         ],
     ),
     (WaitClass::Futex, &["futex_*", "__futex_*", "do_futex"]),
-    (WaitClass::Pipe, &["anon_pipe_*", "pipe_*", "fifo_*", "wait_for_partner"]),
+    (
+        WaitClass::Pipe,
+        &["anon_pipe_*", "pipe_*", "fifo_*", "wait_for_partner"],
+    ),
     (
         WaitClass::Socket,
         &[
@@ -175,7 +191,13 @@ const TABLE: [(WaitClass, &[&str]); 12] = [
     ),
     (
         WaitClass::Process,
-        &["do_wait", "kernel_wait4", "kernel_clone", "wait_for_vfork_done", "pidfd_*"],
+        &[
+            "do_wait",
+            "kernel_wait4",
+            "kernel_clone",
+            "wait_for_vfork_done",
+            "pidfd_*",
+        ],
     ),
     (
         WaitClass::Signal,
@@ -244,8 +266,10 @@ fn class_of<'a>(stack: &[Function<'a>]) -> (WaitClass, &'a str) {
 }
 
 fn any_matches(patterns: &[&str], name: &str) -> bool {
-    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
-        Some(start) => name.starts_with(start),
-        None => name == *pattern,
-    })
+    patterns
+        .iter()
+        .any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name == *pattern,
+        })
 }
