@@ -29,8 +29,13 @@ pub enum SetupError {
     #[error("the kernel's types in /sys/kernel/btf/vmlinux: {0}")]
     Types(#[from] BtfError),
     /// A structure of the kernel lacks a member that the probes read.
-    #[error("this kernel's task_struct has no member {0}: Linux 5.18 or later is needed")]
-    Member(&'static str),
+    #[error("this kernel's {structure} has no member {name}: Linux 5.18 or later is needed")]
+    Member {
+        /// The structure.
+        structure: &'static str,
+        /// The member.
+        name: &'static str,
+    },
     /// The kernel lacks a tracepoint, or it has fewer arguments than the probes read.
     #[error(
         "this kernel's tracepoint {name} {}, and {wanted} arguments are needed: use Linux 5.18 or later",

@@ -65,6 +65,8 @@ pub(crate) struct Offsets {
     pub(crate) comm: u32,
     /// `task_struct.__state`, bytes.
     pub(crate) state: u32,
+    /// `task_struct.se.sum_exec_runtime`, bytes.
+    pub(crate) exec: u32,
     /// The byte of `task_struct.in_iowait`.
     pub(crate) iowait: u32,
     /// The bit in that byte.
@@ -77,30 +79,32 @@ impl Offsets {
     /// # Errors
     /// [`SetupError::Member`] names the first member that this kernel does not have.
     pub(crate) fn of(types: &KernelTypes) -> Result<Self, SetupError> {
-        let member = |name| {
-            types
-                .member("task_struct", name)
-                .ok_or(SetupError::Member(name))
+        let member = |structure, name| {
+            let found = types.member(structure, name);
+            found.ok_or(SetupError::Member { structure, name })
         };
-        let bytes = |name| member(name).map(|m| m.bit_offset / 8);
-        let iowait = member("in_iowait")?.bit_offset;
+        let bytes = |name| member("task_struct", name).map(|m| m.bit_offset / 8);
+        let iowait = member("task_struct", "in_iowait")?.bit_offset;
+        let exec = member("sched_entity", "sum_exec_runtime")?.bit_offset / 8;
         Ok(Self {
             pid: bytes("pid")?,
             tgid: bytes("tgid")?,
             comm: bytes("comm")?,
             state: bytes("__state")?,
+            exec: bytes("se")? + exec,
             iowait: iowait / 8,
             iowait_mask: 1 << (iowait % 8),
         })
     }
 
     /// The names of the probes' globals, with their values.
-    pub(crate) fn globals(&self) -> [(&'static str, &u32); 6] {
+    pub(crate) fn globals(&self) -> [(&'static str, &u32); 7] {
         [
             ("TASK_PID", &self.pid),
             ("TASK_TGID", &self.tgid),
             ("TASK_COMM", &self.comm),
             ("TASK_STATE", &self.state),
+            ("TASK_EXEC", &self.exec),
             ("TASK_IOWAIT", &self.iowait),
             ("TASK_IOWAIT_MASK", &self.iowait_mask),
         ]

@@ -135,7 +135,8 @@ impl Recorder {
             at: MonotonicClock.now().in_trace(self.start),
             threads: self.threads.living_count(),
             intervals: self.intervals.len(),
-            lost: self.lost.iter().sum::<u64>() + self.beyond_limit,
+            lost: self.lost.iter().sum::<u64>() - self.lost[loss::SWITCHES as usize]
+                + self.beyond_limit,
         }
     }
 
@@ -149,6 +150,13 @@ impl Recorder {
         self.note_losses();
         for (tid, state) in self.probes.states() {
             self.close_thread(tid, state, end_mono);
+        }
+        let inferred = self.lost[loss::SWITCHES as usize];
+        if inferred > 0 {
+            self.notes.push(format!(
+                "the kernel did not report {inferred} switches; their times follow from the CPU time \
+                 that it counted"
+            ));
         }
         if self.beyond_limit > 0 {
             self.losses.push((end, BEYOND_LIMIT, self.beyond_limit));
@@ -197,6 +205,8 @@ impl Recorder {
             .threads
             .find_or_add(off.tid, off.tid, self.time(off.out_ns));
         let truncated = off.flags & flag::TRUNCATED != 0;
+        let inferred = off.flags & flag::INFERRED != 0;
+        let whole = !truncated && !inferred;
         let waker = self.waker(off.waker_kind, off.waker);
         self.intervals.push(OffCpuInterval {
             thread,
@@ -206,12 +216,13 @@ impl Recorder {
             why: Why::of_class(off.class),
             iowait: off.flags & flag::IOWAIT != 0,
             truncated,
+            inferred,
             unfinished: false,
-            cpu_out: (!truncated).then_some(off.cpu_out),
+            cpu_out: whole.then_some(off.cpu_out),
             cpu_in: Some(off.cpu_in),
             waker,
-            taker: (!truncated).then(|| self.others.id(off.taker)),
-            giver: Some(self.others.id(off.giver)),
+            taker: whole.then(|| self.others.id(off.taker)),
+            giver: (!inferred).then(|| self.others.id(off.giver)),
             wait: self.waits.of_addresses(stack),
         });
         at
@@ -261,7 +272,8 @@ impl Recorder {
         let lost = self.probes.losses();
         let at = MonotonicClock.now().in_trace(self.start);
         for (source, name) in loss::NAMES.into_iter().enumerate() {
-            if lost[source] > self.lost[source] {
+            let inferred = source == loss::SWITCHES as usize;
+            if !inferred && lost[source] > self.lost[source] {
                 self.losses.push((at, name, lost[source]));
             }
         }
@@ -331,6 +343,7 @@ impl Recorder {
             why,
             iowait: state.flags & flag::IOWAIT != 0,
             truncated,
+            inferred: false,
             unfinished: true,
             cpu_out: (!truncated).then_some(state.cpu_out),
             cpu_in: None,

@@ -213,17 +213,20 @@ pub struct OffCpuInterval {
     pub iowait: bool,
     /// Whether it was off before tracking began.
     pub truncated: bool,
+    /// Whether the kernel did not report one of the two switches: that time follows from the CPU time
+    /// that the kernel counted for the thread.
+    pub inferred: bool,
     /// Whether it was still off when the recording ended.
     pub unfinished: bool,
-    /// CPU that it left; `None` for a truncated interval.
+    /// CPU that it left; `None` for a truncated or inferred interval.
     pub cpu_out: Option<u32>,
     /// CPU that it came back on; `None` for an unfinished interval.
     pub cpu_in: Option<u32>,
     /// Who woke it.
     pub waker: Waker,
-    /// Who got the CPU that it left; `None` for a truncated interval.
+    /// Who got the CPU that it left; `None` for a truncated or inferred interval.
     pub taker: Option<OtherId>,
-    /// Who was on the CPU that it came back on; `None` for an unfinished interval.
+    /// Who was on the CPU that it came back on; `None` for an unfinished or inferred interval.
     pub giver: Option<OtherId>,
     /// What it waited for; `None` when it was not blocked or no stack could be taken.
     pub wait: Option<WaitId>,

@@ -189,6 +189,7 @@ impl Builder<'_> {
         for (key, set) in [
             (arg::IOWAIT, interval.iowait),
             (arg::TRUNCATED, interval.truncated),
+            (arg::INFERRED, interval.inferred),
             (arg::UNFINISHED, interval.unfinished),
         ] {
             if set {

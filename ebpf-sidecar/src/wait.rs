@@ -273,3 +273,7 @@ fn any_matches(patterns: &[&str], name: &str) -> bool {
             None => name == *pattern,
         })
 }
+
+#[cfg(test)]
+#[path = "wait_tests.rs"]
+mod tests;

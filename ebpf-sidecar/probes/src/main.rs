@@ -6,6 +6,7 @@
 //! | file | subject |
 //! |---|---|
 //! | `switch.rs` | a thread leaves a CPU, a thread comes onto one |
+//! | `interval.rs` | the end of a stretch off CPU: totals and record |
 //! | `wake.rs` | a thread is woken, by whom |
 //! | `life.rs` | threads begin, change their program or name |
 //! | `interrupt.rs` | whether the CPU is in an interrupt, and which kind |
@@ -20,6 +21,7 @@
 #![feature(asm_experimental_arch)]
 
 mod interrupt;
+mod interval;
 mod life;
 mod output;
 mod settings;

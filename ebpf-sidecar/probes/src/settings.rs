@@ -23,6 +23,8 @@ offsets! {
     TASK_COMM,
     /// Byte offset of `task_struct.__state`.
     TASK_STATE,
+    /// Byte offset of `task_struct.se.sum_exec_runtime`.
+    TASK_EXEC,
     /// Byte that holds the bit `task_struct.in_iowait`.
     TASK_IOWAIT,
     /// The bit in that byte, as a mask.

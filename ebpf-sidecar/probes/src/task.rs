@@ -1,7 +1,7 @@
 //! Fields of `task_struct`.
 
 use crate::settings::{
-    TASK_COMM, TASK_IOWAIT, TASK_IOWAIT_MASK, TASK_PID, TASK_STATE, TASK_TGID,
+    TASK_COMM, TASK_EXEC, TASK_IOWAIT, TASK_IOWAIT_MASK, TASK_PID, TASK_STATE, TASK_TGID,
 };
 use aya_ebpf::helpers::bpf_get_current_task_btf;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -54,6 +54,12 @@ impl Task {
     #[inline(always)]
     pub(crate) fn state(self) -> u32 {
         self.load(TASK_STATE.load())
+    }
+
+    /// CPU time that the kernel has counted for it, ns; complete at a switch away.
+    #[inline(always)]
+    pub(crate) fn exec_ns(self) -> u64 {
+        self.load(TASK_EXEC.load())
     }
 
     /// Whether it waits for I/O as the kernel counts it.

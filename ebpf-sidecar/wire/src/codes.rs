@@ -89,6 +89,9 @@ pub mod flag {
     pub const IOWAIT: u32 = 1;
     /// The thread was off CPU before the probes were there: the interval starts with tracking.
     pub const TRUNCATED: u32 = 2;
+    /// The kernel did not report one of the two switches: its time follows from the CPU time that
+    /// the kernel counted for the thread, and who had the CPU then is not known.
+    pub const INFERRED: u32 = 4;
 }
 
 /// Where an event was lost; index into the probes' array of counts.
@@ -99,7 +102,7 @@ pub mod loss {
     pub const LIFE: u32 = 1;
     /// New threads for which the map of threads had no place: they are not tracked.
     pub const THREADS: u32 = 2;
-    /// Switches that contradict what was known of the thread (one was missed).
+    /// Switches that the kernel did not report and that were inferred: no time is lost.
     pub const SWITCHES: u32 = 3;
     /// How many sources there are.
     pub const SOURCES: u32 = 4;
@@ -109,6 +112,6 @@ pub mod loss {
         "off-cpu intervals",
         "thread events",
         "untracked threads",
-        "missed switches",
+        "unreported switches",
     ];
 }

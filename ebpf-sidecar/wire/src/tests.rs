@@ -21,7 +21,7 @@ fn no_type_has_padding() {
     assert_eq!(size_of::<Exit>(), 4 * 4 + 8 + totals);
     assert_eq!(
         size_of::<ThreadState>(),
-        2 * 4 + 2 * 8 + 4 * 4 + other + 8 + 2 * 4 + other + totals
+        2 * 4 + 3 * 8 + 4 * 4 + other + 8 + 2 * 4 + other + totals
     );
 }
 
@@ -100,6 +100,9 @@ fn an_interval_is_added_whole_and_to_its_class_only() {
         assert_eq!(totals.measured_ns(), 100, "state {state:#x}");
         assert_eq!(blocked[field], totals.blocked_ns());
         assert_eq!(totals.iowait_ns, totals.blocked_ns());
-        assert_eq!((totals.preemptions + totals.waits, totals.on_cpu_ns), (1, 0));
+        assert_eq!(
+            (totals.preemptions + totals.waits, totals.on_cpu_ns),
+            (1, 0)
+        );
     }
 }

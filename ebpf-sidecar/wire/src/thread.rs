@@ -71,6 +71,8 @@ pub struct ThreadState {
     pub since_ns: u64,
     /// When it last left a CPU, ns.
     pub out_ns: u64,
+    /// CPU time that the kernel had counted for it when it last left a CPU, ns.
+    pub exec_ns: u64,
     /// Why it left, see [`class`](crate::codes::class).
     pub class: u32,
     /// Bits of [`flag`](crate::codes::flag) for the interval that is open.

@@ -51,7 +51,7 @@ pub mod cat {
     /// [`GAVE_BACK`](super::arg::GAVE_BACK) (each of these three also with `_tid` and `_pid`),
     /// [`CPU_OUT`](super::arg::CPU_OUT), [`CPU_IN`](super::arg::CPU_IN); and the flags
     /// [`IOWAIT`](super::arg::IOWAIT), [`TRUNCATED`](super::arg::TRUNCATED),
-    /// [`UNFINISHED`](super::arg::UNFINISHED), present when true.
+    /// [`INFERRED`](super::arg::INFERRED), [`UNFINISHED`](super::arg::UNFINISHED), present when true.
     pub const OFF_CPU: &str = "off_cpu";
     /// Instant on the same track at the end of the thread, or of the recording: where the time of
     /// the thread went, see [`totals`](super::totals). Argument [`THREAD`](super::arg::THREAD) too.
@@ -121,6 +121,8 @@ pub mod arg {
     pub const IOWAIT: &str = "iowait";
     /// True on an off-CPU interval that began before the thread was watched.
     pub const TRUNCATED: &str = "truncated";
+    /// True on an off-CPU interval of which one end was not reported but inferred.
+    pub const INFERRED: &str = "inferred";
 }
 
 /// Why a thread was off CPU.
