@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-const MAGIC: u16 = 0xeB9F;
+const MAGIC: u16 = 0xEB9F;
 /// Length of a type's fixed part: name, info, size or type.
 const TYPE_BYTES: usize = 12;
 const MEMBER_BYTES: usize = 12;

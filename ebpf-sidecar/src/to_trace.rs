@@ -241,3 +241,7 @@ impl Builder<'_> {
         self.trace.instants.push(instant);
     }
 }
+
+#[cfg(test)]
+#[path = "to_trace_tests.rs"]
+mod tests;
