@@ -50,10 +50,10 @@ pub enum SetupError {
         found: Option<u32>,
     },
     /// The kernel refused the maps or the object could not be read.
-    #[error("the kernel refused the probes' maps: {0}")]
+    #[error("the kernel refused the probes' maps: {}", chain(&**.0))]
     Object(#[from] Box<aya::EbpfError>),
     /// The kernel refused a program.
-    #[error("the kernel refused the eBPF program {name}: {source}")]
+    #[error("the kernel refused the eBPF program {name}: {}", chain(&**source))]
     Program {
         /// Its name.
         name: &'static str,
@@ -89,4 +89,12 @@ pub enum TrackError {
         /// What the kernel said.
         why: String,
     },
+}
+
+/// An error with its causes: the kernel's own answer is the last of them.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    let mut texts: Vec<String> = causes.map(|e| e.to_string().trim().to_owned()).collect();
+    texts.dedup();
+    texts.join(": ")
 }
