@@ -118,6 +118,7 @@ fn probes() -> Requirement {
         max_threads: 16,
         threshold: Options::DEFAULT_THRESHOLD,
         max_intervals: 0,
+        sample_hz: Options::DEFAULT_SAMPLE_HZ,
     };
     let problem = match Probes::attach(&SMALL) {
         Ok(probes) => (!probes.notes().is_empty()).then(|| probes.notes().join("; ")),

@@ -2,7 +2,7 @@
 
 use gpustall_wire::codes::kind;
 use gpustall_wire::plain::read;
-use gpustall_wire::record::{Exit, Life, OffCpu, OffCpuStack};
+use gpustall_wire::record::{Exit, Life, OffCpu, OffCpuStack, Sample};
 
 /// What the probes reported.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,8 @@ pub(crate) enum Event {
     Rename(Life),
     /// A thread ended.
     Exit(Exit),
+    /// What a running thread ran.
+    Sample(Box<Sample>),
 }
 
 impl Event {
@@ -34,6 +36,7 @@ impl Event {
             kind::EXEC => Self::Exec(read(bytes)?),
             kind::RENAME => Self::Rename(read(bytes)?),
             kind::EXIT => Self::Exit(read(bytes)?),
+            kind::SAMPLE => Self::Sample(Box::new(read(bytes)?)),
             _ => return None,
         })
     }

@@ -33,6 +33,8 @@ mod probes;
 mod procfs;
 mod recorder;
 mod recording;
+mod run;
+mod runs;
 mod state;
 mod symbols;
 mod to_trace;
@@ -44,6 +46,8 @@ pub use error::{SetupError, TrackError};
 pub use probes::Options;
 pub use recorder::{Progress, Recorder};
 pub use recording::{
-    OffCpuInterval, Other, OtherId, Recording, ThreadRecord, Totals, WaitId, Waker, Why,
+    CpuSample, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals, WaitId,
+    Waker, Why,
 };
+pub use run::{Run, RunClass};
 pub use wait::{Wait, WaitClass};

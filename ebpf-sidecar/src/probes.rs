@@ -7,6 +7,10 @@ use crate::kernel::{self, Offsets, TRACEPOINTS, Tracepoint};
 use crate::state::State;
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
+use aya::programs::perf_event::{
+    PerfEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent,
+};
+use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
@@ -25,8 +29,10 @@ pub struct Options {
     pub ring_bytes: u32,
     /// Most threads tracked at one time.
     pub max_threads: u32,
-    /// Most intervals kept in memory (about 100 bytes each); what comes after them is counted as
-    /// lost, and stays in the totals.
+    /// How often each CPU is looked at, Hz, to see what the tracked thread on it runs; 0 for never.
+    pub sample_hz: u32,
+    /// Most intervals (about 100 bytes each), and most samples, kept in memory; what comes after
+    /// them is counted as lost, and stays in the totals.
     pub max_intervals: usize,
 }
 
@@ -35,6 +41,8 @@ impl Options {
     pub const DEFAULT_THRESHOLD: Nanos = Nanos::new(20_000);
     /// Room for about 25,000 intervals with stacks: 500 ms at 50,000 a second.
     pub const DEFAULT_RING_BYTES: u32 = 8 << 20;
+    /// Not a divisor of the kernel's tick, so that what happens at every tick is not seen too often.
+    pub const DEFAULT_SAMPLE_HZ: u32 = 199;
     /// About 5 MB of kernel memory.
     pub const DEFAULT_MAX_THREADS: u32 = 16_384;
     /// About 200 MB.
@@ -49,6 +57,7 @@ impl Default for Options {
             threshold: Self::DEFAULT_THRESHOLD,
             ring_bytes: Self::DEFAULT_RING_BYTES,
             max_threads: Self::DEFAULT_MAX_THREADS,
+            sample_hz: Self::DEFAULT_SAMPLE_HZ,
             max_intervals: Self::DEFAULT_MAX_INTERVALS,
         }
     }
@@ -92,6 +101,11 @@ impl Probes {
                 (Err(error), None) => return Err(error),
                 (Err(error), Some(missing)) => notes.push(format!("{error}: {missing}")),
             }
+        }
+        if options.sample_hz > 0
+            && let Err(error) = sample(&mut programs, options.sample_hz)
+        {
+            notes.push(format!("{error}: what running threads ran is unknown"));
         }
         let Map::Array(tracked) = take(&mut programs, "TRACKED")? else {
             return Err(map_error("TRACKED", "not an array"));
@@ -211,6 +225,33 @@ fn attach(programs: &mut Ebpf, tracepoint: &Tracepoint, btf: &Btf) -> Result<(),
             source: Box::new(source),
         }),
     }
+}
+
+/// Attaches the sampling program to the clock of each CPU.
+fn sample(programs: &mut Ebpf, hz: u32) -> Result<(), SetupError> {
+    const NAME: &str = "cpu_clock";
+    let program = programs
+        .program_mut(NAME)
+        .ok_or_else(|| map_error(NAME, "the object has no such program"))?;
+    let cpus =
+        online_cpus().map_err(|(file, error)| map_error(NAME, format!("{file}: {error}")))?;
+    let mut attach = || {
+        let program: &mut PerfEvent = program.try_into()?;
+        program.load()?;
+        for &cpu in &cpus {
+            program.attach(
+                PerfEventConfig::Software(SoftwareEvent::CpuClock),
+                PerfEventScope::AllProcessesOneCpu { cpu },
+                SamplePolicy::Frequency(hz.into()),
+                false,
+            )?;
+        }
+        Ok(())
+    };
+    attach().map_err(|source| SetupError::Program {
+        name: NAME,
+        source: Box::new(source),
+    })
 }
 
 fn take(programs: &mut Ebpf, name: &'static str) -> Result<Map, SetupError> {

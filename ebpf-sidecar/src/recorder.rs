@@ -5,17 +5,24 @@ use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::people::{Others, Threads, name_of};
 use crate::probes::{Options, Probes};
-use crate::recording::{OffCpuInterval, Recording, Waker, Why};
+use crate::recording::{CpuSample, OffCpuInterval, Recording, Waker, Why};
+use crate::runs::{Runs, Stacks};
 use crate::symbols::KernelSymbols;
 use crate::waits::Waits;
 use crate::{privilege, procfs};
+use blazesym::symbolize::Symbolizer;
 use gpustall_trace::{Clock, MonoTime, MonotonicClock, Tid, TraceTime};
 use gpustall_wire::codes::{flag, loss, mode, waker};
-use gpustall_wire::record::{Exit, Life, OffCpu};
+use gpustall_wire::record::{Exit, Life, OffCpu, Sample};
 use gpustall_wire::thread::ThreadState;
+use std::time::{Duration, Instant};
 
-/// Source of losses on this side: intervals beyond [`Options::max_intervals`].
-const BEYOND_LIMIT: &str = "off-cpu intervals beyond the limit in memory";
+/// Source of losses on this side: intervals and samples beyond [`Options::max_intervals`].
+const BEYOND_LIMIT: &str = "events beyond the limit in memory";
+
+/// How often names of the programs' functions are looked up: while the processes live, and so that
+/// new stacks come together.
+const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
 
 /// Tracks processes and keeps what the probes report of them. [`drain`](Self::drain) must be called
 /// every [`Options::DRAIN_EVERY`].
@@ -27,6 +34,10 @@ pub struct Recorder {
     others: Others,
     waits: Waits,
     intervals: Vec<OffCpuInterval>,
+    runs: Runs,
+    samples: Vec<CpuSample>,
+    symbolizer: Symbolizer,
+    looked_up: Instant,
     beyond_limit: u64,
     /// Counts by source as of the last drain.
     lost: [u64; loss::SOURCES as usize],
@@ -71,6 +82,10 @@ impl Recorder {
             others: Others::default(),
             waits: Waits::new(symbols),
             intervals: Vec::new(),
+            runs: Runs::default(),
+            samples: Vec::new(),
+            symbolizer: Symbolizer::new(),
+            looked_up: Instant::now(),
             beyond_limit: 0,
             lost: [0; loss::SOURCES as usize],
             losses: Vec::new(),
@@ -127,6 +142,10 @@ impl Recorder {
             }
         }
         self.note_losses();
+        if self.looked_up.elapsed() >= LOOK_UP_EVERY {
+            self.runs.look_up(&self.symbolizer);
+            self.looked_up = Instant::now();
+        }
     }
 
     /// How far the recording is.
@@ -161,13 +180,17 @@ impl Recorder {
         if self.beyond_limit > 0 {
             self.losses.push((end, BEYOND_LIMIT, self.beyond_limit));
         }
+        self.runs.look_up(&self.symbolizer);
+        let (waits, symbols) = self.waits.into_list();
         Recording {
             start: self.start,
             end,
             threads: self.threads.into_list(),
             intervals: self.intervals,
             others: self.others.into_list(),
-            waits: self.waits.into_list(),
+            waits,
+            samples: self.samples,
+            runs: self.runs.into_list(&symbols),
             losses: self.losses,
             notes: self.notes,
         }
@@ -186,6 +209,7 @@ impl Recorder {
             }
             Event::Rename(life) => self.rename(&life),
             Event::Exit(exit) => self.exit(&exit),
+            Event::Sample(sample) => self.sample(&sample),
         }
     }
 
@@ -226,6 +250,30 @@ impl Recorder {
             wait: self.waits.of_addresses(stack),
         });
         at
+    }
+
+    fn sample(&mut self, sample: &Sample) -> MonoTime {
+        let at = self.time(sample.at_ns);
+        if self.samples.len() >= self.options.max_intervals {
+            self.beyond_limit += 1;
+        } else {
+            let part = |stack: &[u64], frames: u32| -> Vec<u64> {
+                let filled = stack.iter().copied().take(frames as usize);
+                filled.take_while(|&ip| ip != 0).collect()
+            };
+            let stacks = Stacks {
+                pid: sample.tgid,
+                kernel: part(&sample.kernel, sample.kernel_frames),
+                user: part(&sample.user, sample.user_frames),
+            };
+            self.samples.push(CpuSample {
+                thread: self.threads.find_or_add(sample.tid, sample.tgid, at),
+                at,
+                cpu: sample.cpu,
+                run: self.runs.id(stacks),
+            });
+        }
+        MonoTime::from_nanos(sample.at_ns)
     }
 
     fn waker(&mut self, kind: u32, other: gpustall_wire::record::Other) -> Waker {

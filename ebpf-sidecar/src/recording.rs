@@ -1,5 +1,6 @@
 //! What a recording consists of.
 
+use crate::run::Run;
 use crate::wait::Wait;
 use gpustall_trace::vocab::state;
 use gpustall_trace::{MonoTime, Nanos, Pid, Tid, TraceTime};
@@ -22,6 +23,10 @@ pub struct Recording {
     pub others: Vec<Other>,
     /// What was waited for.
     pub waits: Vec<Wait>,
+    /// Samples of running threads, in the order they were taken.
+    pub samples: Vec<CpuSample>,
+    /// What was run.
+    pub runs: Vec<Run>,
     /// Counts of lost events: when the count was taken, the source, how many by then.
     pub losses: Vec<(TraceTime, &'static str, u64)>,
     /// What the user should know, each one sentence.
@@ -143,6 +148,23 @@ impl Other {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WaitId(pub(crate) u32);
 
+/// Position of a run in [`Recording::runs`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct RunId(pub(crate) u32);
+
+/// What a thread was running when the sampling clock of its CPU ticked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CpuSample {
+    /// Position of the thread in [`Recording::threads`].
+    pub thread: u32,
+    /// When.
+    pub at: TraceTime,
+    /// On which CPU.
+    pub cpu: u32,
+    /// What it ran.
+    pub run: RunId,
+}
+
 /// Why a thread was not on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Why {
@@ -262,6 +284,11 @@ impl Recording {
     /// The wait with this id.
     pub fn wait(&self, id: WaitId) -> &Wait {
         &self.waits[id.0 as usize]
+    }
+
+    /// The run with this id.
+    pub fn run(&self, id: RunId) -> &Run {
+        &self.runs[id.0 as usize]
     }
 
     /// Events lost by the end, by source; those without losses are left out.

@@ -1,6 +1,6 @@
 //! A recording as a [`Trace`].
 
-use crate::recording::{OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
+use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
     Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
@@ -30,6 +30,9 @@ impl Recording {
         let lanes: Vec<TrackId> = (0..self.threads.len()).map(|n| builder.tracks(n)).collect();
         for interval in &self.intervals {
             builder.off_cpu(lanes[interval.thread as usize], interval);
+        }
+        for sample in &self.samples {
+            builder.sample(lanes[sample.thread as usize], sample);
         }
         for (thread, lane) in self.threads.iter().zip(lanes) {
             builder.totals(lane, thread);
@@ -204,6 +207,33 @@ impl Builder<'_> {
             args: args.list.into(),
         };
         self.trace.slices.push(slice);
+    }
+
+    fn sample(&mut self, lane: TrackId, sample: &CpuSample) {
+        let recording = self.recording;
+        let run = recording.run(sample.run);
+        let mut args = ArgList {
+            strings: &mut self.trace.strings,
+            list: Vec::with_capacity(6),
+        };
+        let thread = &recording.threads[sample.thread as usize];
+        args.number(arg::THREAD, thread.tid.0);
+        args.text(arg::RUNNING, run.class.name());
+        args.text(arg::FUNCTION, &run.function);
+        for (key, stack) in [(arg::STACK, &run.kernel), (arg::USER_STACK, &run.user)] {
+            if !stack.is_empty() {
+                args.text(key, &stack.join(";"));
+            }
+        }
+        args.number(arg::CPU, sample.cpu);
+        let instant = Instant {
+            track: lane,
+            name: args.strings.intern(&run.function),
+            cat: args.strings.intern(cat::CPU_SAMPLE),
+            at: sample.at,
+            args: args.list.into(),
+        };
+        self.trace.instants.push(instant);
     }
 
     fn totals(&mut self, lane: TrackId, thread: &ThreadRecord) {

@@ -1,5 +1,6 @@
+use crate::recording::{CpuSample, RunId, ThreadRecord, WaitId};
 use crate::recording::{OffCpuInterval, Other, OtherId, Recording, Totals, Waker, Why};
-use crate::recording::{ThreadRecord, WaitId};
+use crate::run::{Run, RunClass};
 use crate::wait::{Wait, WaitClass};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
@@ -76,6 +77,18 @@ fn recording() -> Recording {
         threads: vec![thread(7, 7, "main"), thread(8, 9, "worker")],
         intervals: vec![wait, preempted],
         others: vec![other(0, "swapper/0"), other(7, "main"), other(50, "rival")],
+        samples: vec![CpuSample {
+            thread: 0,
+            at: at(30_000),
+            cpu: 1,
+            run: RunId(0),
+        }],
+        runs: vec![Run {
+            class: RunClass::User,
+            function: "gather".to_owned(),
+            kernel: vec![],
+            user: vec!["gather".to_owned(), "main".to_owned()],
+        }],
         waits: vec![Wait {
             class: WaitClass::Futex,
             function: "futex_do_wait".to_owned(),
@@ -159,9 +172,10 @@ fn an_interval_is_a_slice_on_the_lane_of_its_thread_with_all_that_is_known() {
 #[test]
 fn each_thread_ends_in_its_totals() {
     let trace = trace();
-    assert_eq!(trace.instants.len(), 2);
-    for instant in &trace.instants {
-        assert_eq!(trace.text(instant.cat), cat::THREAD_TOTALS);
+    let ends = trace.instants.iter();
+    let ends = ends.filter(|i| trace.text(i.cat) == cat::THREAD_TOTALS);
+    assert_eq!(ends.clone().count(), 2);
+    for instant in ends {
         let number = |key| trace.arg_u64(&instant.args, key).expect(key);
         let parts = [
             totals::ON_CPU_NS,
@@ -175,6 +189,19 @@ fn each_thread_ends_in_its_totals() {
         assert_eq!(sum, instant.at.as_nanos() - number(totals::FIRST_NS));
         assert_eq!(number(totals::WAITS), 3);
     }
+}
+
+#[test]
+fn a_sample_is_an_instant_with_its_stacks() {
+    let trace = trace();
+    let mut instants = trace.instants.iter();
+    let sample = instants.find(|i| trace.text(i.cat) == cat::CPU_SAMPLE);
+    let sample = sample.expect("the sample");
+    assert_eq!((trace.text(sample.name), sample.at), ("gather", at(30_000)));
+    let text = |key| trace.arg_str(&sample.args, key);
+    assert_eq!(text(arg::RUNNING), Some("user"));
+    assert_eq!(text(arg::USER_STACK), Some("gather;main"));
+    assert_eq!(text(arg::STACK), None);
 }
 
 #[test]

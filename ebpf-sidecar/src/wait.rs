@@ -252,9 +252,8 @@ pub(crate) fn classify(stack: &[Function<'_>]) -> Wait {
 }
 
 fn class_of<'a>(stack: &[Function<'a>]) -> (WaitClass, &'a str) {
-    let gpu = |f: &&Function<'_>| GPU_MODULES.contains(&f.module);
-    if let Some(function) = stack.iter().find(gpu) {
-        return (WaitClass::GpuDriver, function.name);
+    if let Some(name) = gpu_function(stack) {
+        return (WaitClass::GpuDriver, name);
     }
     for (class, names) in &TABLE {
         if let Some(function) = stack.iter().find(|f| any_matches(names, f.name)) {
@@ -265,7 +264,14 @@ fn class_of<'a>(stack: &[Function<'a>]) -> (WaitClass, &'a str) {
     (WaitClass::Other, tells.map_or("unknown", |f| f.name))
 }
 
-fn any_matches(patterns: &[&str], name: &str) -> bool {
+/// The innermost function of a GPU's driver.
+pub(crate) fn gpu_function<'a>(stack: &[Function<'a>]) -> Option<&'a str> {
+    let gpu = |f: &&Function<'_>| GPU_MODULES.contains(&f.module);
+    stack.iter().find(gpu).map(|f| f.name)
+}
+
+/// Whether the name is one of the patterns, which may end in `*`.
+pub(crate) fn any_matches(patterns: &[&str], name: &str) -> bool {
     patterns
         .iter()
         .any(|pattern| match pattern.strip_suffix('*') {

@@ -44,9 +44,9 @@ impl Waits {
         (!functions.is_empty()).then(|| self.id(wait::classify(&functions)))
     }
 
-    /// All of them.
-    pub(crate) fn into_list(self) -> Vec<Wait> {
-        self.list
+    /// All of them, and the names that they came from.
+    pub(crate) fn into_list(self) -> (Vec<Wait>, KernelSymbols) {
+        (self.list, self.symbols)
     }
 
     fn id(&mut self, wait: Wait) -> WaitId {

@@ -1,6 +1,6 @@
 //! The eBPF programs of gpustall's sidecar: what tracked threads do when they do not run.
 //!
-//! All programs are BTF tracepoints. Structures of the kernel are read by plain loads at offsets
+//! All programs but one are BTF tracepoints. Structures of the kernel are read by plain loads at offsets
 //! that the user side takes from the running kernel's BTF and puts into globals ([`settings`]).
 //!
 //! | file | subject |
@@ -14,6 +14,7 @@
 //! | `threads.rs` | what is known of each |
 //! | `output.rs` | the ring buffer, and the counts of what it lost |
 //! | `task.rs` | fields of `task_struct` |
+//! | `sample.rs` | what a running thread runs |
 //! | `settings.rs` | globals |
 
 #![no_std]
@@ -24,6 +25,7 @@ mod interrupt;
 mod interval;
 mod life;
 mod output;
+mod sample;
 mod settings;
 mod switch;
 mod task;

@@ -67,6 +67,7 @@ fn options(arguments: &RecordArguments) -> Options {
         threshold: Nanos::new(u64::from(arguments.threshold) * 1000),
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
+        sample_hz: arguments.sample,
         ..Options::default()
     }
 }

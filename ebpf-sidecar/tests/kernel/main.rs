@@ -8,6 +8,7 @@ mod harness;
 mod life;
 mod losses;
 mod off_cpu;
+mod samples;
 mod scale;
 mod totals;
 mod workload;

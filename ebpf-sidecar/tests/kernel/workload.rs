@@ -34,6 +34,7 @@ fn entry() {
         "storm" => storm(),
         "stuck" => stuck(),
         "exec" => exec_from_a_thread(),
+        "burners" => burners(),
         other => panic!("no workload {other}"),
     }
     std::process::exit(0);
@@ -158,6 +159,41 @@ fn exec_from_a_thread() {
         panic!("{}", Command::new("sleep").arg("0.2").exec());
     });
     forever();
+}
+
+/// One thread computes, one makes the kernel handle page faults.
+fn burners() {
+    spawn("burner", || {
+        let mut x = 1;
+        loop {
+            x = gpustall_test_burn(std::hint::black_box(x));
+        }
+    });
+    spawn("faulter", || {
+        loop {
+            // Large enough to be mapped and unmapped each time.
+            let mut fresh = vec![0_u8; 32 << 20];
+            for page in fresh.chunks_mut(4096) {
+                page[0] = 1;
+            }
+            std::hint::black_box(&fresh);
+        }
+    });
+    ready();
+    forever();
+}
+
+/// Calls nothing, so that it is the innermost function in every build.
+#[inline(never)]
+fn gpustall_test_burn(seed: u64) -> u64 {
+    let (mut x, mut n) = (seed | 1, 0);
+    while n < 1_000_000 {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        n += 1;
+    }
+    x
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {

@@ -14,6 +14,8 @@ pub mod kind {
     pub const RENAME: u32 = 5;
     /// An [`Exit`](crate::record::Exit).
     pub const EXIT: u32 = 6;
+    /// A [`Sample`](crate::record::Sample).
+    pub const SAMPLE: u32 = 7;
 }
 
 /// Why a thread was not on a CPU.
@@ -104,8 +106,10 @@ pub mod loss {
     pub const THREADS: u32 = 2;
     /// Switches that the kernel did not report and that were inferred: no time is lost.
     pub const SWITCHES: u32 = 3;
+    /// Samples of running threads that did not fit into the ring buffer.
+    pub const SAMPLES: u32 = 4;
     /// How many sources there are.
-    pub const SOURCES: u32 = 4;
+    pub const SOURCES: u32 = 5;
 
     /// Names of the sources, by their numbers.
     pub const NAMES: [&str; SOURCES as usize] = [
@@ -113,5 +117,6 @@ pub mod loss {
         "thread events",
         "untracked threads",
         "unreported switches",
+        "cpu samples",
     ];
 }

@@ -27,5 +27,5 @@ pub const TRACKED_WORD_BITS: u32 = 64;
 /// Words in the bitmap of tracked threads, one bit a thread id.
 pub const TRACKED_WORDS: u32 = PID_LIMIT / TRACKED_WORD_BITS;
 
-/// Most return addresses kept of one kernel stack.
+/// Most addresses kept of one stack.
 pub const MAX_FRAMES: usize = 32;

@@ -5,7 +5,7 @@
     reason = "the one place where bytes of the kernel become records"
 )]
 
-use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other};
+use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use core::mem::size_of;
 
@@ -21,7 +21,16 @@ macro_rules! plain {
         unsafe impl Plain for $name {}
     )+};
 }
-plain!(Exit, Life, OffCpu, OffCpuStack, Other, ThreadState, Totals);
+plain!(
+    Exit,
+    Life,
+    OffCpu,
+    OffCpuStack,
+    Other,
+    Sample,
+    ThreadState,
+    Totals
+);
 
 /// The value that stands at the start of `bytes`; `None` when they are too few.
 pub fn read<T: Plain>(bytes: &[u8]) -> Option<T> {

@@ -98,3 +98,27 @@ pub struct Exit {
     /// Where its time went.
     pub totals: Totals,
 }
+
+/// What a tracked thread was running when the sampling clock ticked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Sample {
+    /// [`SAMPLE`](crate::codes::kind::SAMPLE).
+    pub kind: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// The CPU.
+    pub cpu: u32,
+    /// When, ns.
+    pub at_ns: u64,
+    /// How many of `kernel` are filled; 0 when the thread was in user mode.
+    pub kernel_frames: u32,
+    /// How many of `user` are filled.
+    pub user_frames: u32,
+    /// Addresses in the kernel, the innermost first.
+    pub kernel: [u64; MAX_FRAMES],
+    /// Addresses in the program, the innermost first.
+    pub user: [u64; MAX_FRAMES],
+}

@@ -1,6 +1,6 @@
 use crate::codes::{class, flag, kind, loss};
 use crate::plain::{bytes_of, read};
-use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other};
+use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use crate::{MAX_FRAMES, PID_LIMIT, TRACKED_WORD_BITS, TRACKED_WORDS};
 use core::mem::{align_of, offset_of, size_of};
@@ -18,6 +18,7 @@ fn no_type_has_padding() {
         size_of::<OffCpu>() + 8 * MAX_FRAMES
     );
     assert_eq!(size_of::<Life>(), 4 * 4 + 8 + 16);
+    assert_eq!(size_of::<Sample>(), 4 * 4 + 8 + 2 * 4 + 2 * 8 * MAX_FRAMES);
     assert_eq!(size_of::<Exit>(), 4 * 4 + 8 + totals);
     assert_eq!(
         size_of::<ThreadState>(),
@@ -32,6 +33,7 @@ fn every_record_fits_the_ring_buffer() {
         (align_of::<OffCpu>(), offset_of!(OffCpu, kind)),
         (align_of::<Life>(), offset_of!(Life, kind)),
         (align_of::<Exit>(), offset_of!(Exit, kind)),
+        (align_of::<Sample>(), offset_of!(Sample, kind)),
         (align_of::<OffCpuStack>(), offset_of!(OffCpuStack, off)),
     ] {
         assert!(align <= 8 && kind_at == 0);

@@ -53,6 +53,11 @@ pub mod cat {
     /// [`IOWAIT`](super::arg::IOWAIT), [`TRUNCATED`](super::arg::TRUNCATED),
     /// [`INFERRED`](super::arg::INFERRED), [`UNFINISHED`](super::arg::UNFINISHED), present when true.
     pub const OFF_CPU: &str = "off_cpu";
+    /// Instant on the same track: what the thread ran when the sampling clock of its CPU ticked, named
+    /// by the function. Arguments [`THREAD`](super::arg::THREAD), [`RUNNING`](super::arg::RUNNING),
+    /// [`FUNCTION`](super::arg::FUNCTION), [`CPU`](super::arg::CPU), where there are any
+    /// [`STACK`](super::arg::STACK) (in the kernel) and [`USER_STACK`](super::arg::USER_STACK).
+    pub const CPU_SAMPLE: &str = "cpu_sample";
     /// Instant on the same track at the end of the thread, or of the recording: where the time of
     /// the thread went, see [`totals`](super::totals). Argument [`THREAD`](super::arg::THREAD) too.
     pub const THREAD_TOTALS: &str = "thread_totals";
@@ -104,6 +109,13 @@ pub mod arg {
     pub const FUNCTION: &str = "function";
     /// The kernel's functions in which a blocked thread waited, the innermost first, joined by `;`.
     pub const STACK: &str = "stack";
+    /// What a running thread did: `user` for the program itself, or a class of the kernel's work
+    /// (`page fault`, `copy`, `reclaim`, `gpu driver`, `system`). Text.
+    pub const RUNNING: &str = "running";
+    /// The program's functions, the innermost first, joined by `;`.
+    pub const USER_STACK: &str = "user_stack";
+    /// Number of the CPU.
+    pub const CPU: &str = "cpu";
     /// Who woke a thread: the name of a thread, with its ids in `waker_tid` and `waker_pid`; or
     /// without ids `timer`, `device` or `kernel`. Text.
     pub const WAKER: &str = "waker";
