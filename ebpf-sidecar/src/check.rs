@@ -35,8 +35,9 @@ pub fn can_record(requirements: &[Requirement]) -> bool {
 pub fn requirements() -> Vec<Requirement> {
     let mut found = vec![privileges(), pid_namespace()];
     found.extend(kernel_types());
-    found.push(probes());
+    found.extend(probes());
     found.push(kernel_symbols());
+    found.push(program_symbols());
     found.push(jit());
     found
 }
@@ -112,7 +113,7 @@ fn kernel_types() -> Vec<Requirement> {
     found
 }
 
-fn probes() -> Requirement {
+fn probes() -> [Requirement; 2] {
     const SMALL: Options = Options {
         ring_bytes: 1 << 16,
         max_threads: 16,
@@ -120,20 +121,23 @@ fn probes() -> Requirement {
         max_intervals: 0,
         sample_hz: Options::DEFAULT_SAMPLE_HZ,
     };
-    let problem = match Probes::attach(&SMALL) {
-        Ok(probes) => (!probes.notes().is_empty()).then(|| probes.notes().join("; ")),
-        Err(error) => Some(error.to_string()),
+    let missing = |problem: String| Missing {
+        problem,
+        mend: "mend what is missing above; if nothing is, report this with the kernel's version"
+            .to_owned(),
     };
-    requirement(
-        "the kernel accepts the probes",
-        Costs::Everything,
-        problem.map(|problem| Missing {
-            problem,
-            mend:
-                "mend what is missing above; if nothing is, report this with the kernel's version"
-                    .to_owned(),
-        }),
-    )
+    let attached = Probes::attach(&SMALL);
+    let without = attached.as_ref().map_or(&[][..], |probes| probes.notes());
+    let without = (!without.is_empty()).then(|| missing(without.join("; ")));
+    let refused = attached.err().map(|error| missing(error.to_string()));
+    [
+        requirement("the kernel accepts the probes", Costs::Everything, refused),
+        requirement(
+            "the kernel accepts the optional probes (interrupts, names, samples)",
+            Costs::Some("what is said of each of them"),
+            without,
+        ),
+    ]
 }
 
 fn kernel_symbols() -> Requirement {
@@ -148,10 +152,22 @@ fn kernel_symbols() -> Requirement {
     };
     requirement(
         "addresses of kernel functions (/proc/kallsyms)",
-        Costs::Some("what blocked threads waited for"),
+        Costs::Some("what blocked threads waited for, and what running ones do in the kernel"),
         hidden.then(|| Missing {
             problem: "the kernel hides them from this process".to_owned(),
             mend,
+        }),
+    )
+}
+
+fn program_symbols() -> Requirement {
+    let allowed = Capabilities::own().sees_other_programs();
+    requirement(
+        "memory maps of other users' processes (CAP_SYS_PTRACE)",
+        Costs::Some("names of functions in samples of other users' programs"),
+        (!allowed).then(|| Missing {
+            problem: "CAP_SYS_PTRACE missing".to_owned(),
+            mend: "run it with sudo, or record processes of your own user".to_owned(),
         }),
     )
 }

@@ -13,6 +13,10 @@ const SYS_ADMIN: Capability = Capability {
     bit: 21,
     name: "CAP_SYS_ADMIN",
 };
+const SYS_PTRACE: Capability = Capability {
+    bit: 19,
+    name: "CAP_SYS_PTRACE",
+};
 const SYSLOG: Capability = Capability {
     bit: 34,
     name: "CAP_SYSLOG",
@@ -53,6 +57,11 @@ impl Capabilities {
     pub(crate) fn missing(self) -> Vec<&'static str> {
         let lacks = |c: &&Capability| !self.has(**c) && !self.has(SYS_ADMIN);
         NEEDED.iter().filter(lacks).map(|c| c.name).collect()
+    }
+
+    /// Whether this process may read the memory maps of other users' processes.
+    pub(crate) fn sees_other_programs(self) -> bool {
+        self.has(SYS_PTRACE)
     }
 
     /// Whether the kernel may show this process the addresses of its functions.

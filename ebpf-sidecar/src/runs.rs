@@ -53,10 +53,7 @@ impl Runs {
         for (pid, mut addresses) in std::mem::take(&mut self.unnamed) {
             addresses.sort_unstable();
             addresses.dedup();
-            let mut process = Process::new(pid.into());
-            // The symbol table has all that is shown; debug information takes seconds to read.
-            process.debug_syms = false;
-            let source = Source::from(process);
+            let source = Source::from(process(pid));
             let mut find = |addresses: &[u64]| -> bool {
                 let found = symbolizer.symbolize(&source, Input::AbsAddr(addresses));
                 for (&address, symbol) in addresses.iter().zip(found.iter().flatten()) {
@@ -90,6 +87,19 @@ impl Runs {
         };
         self.list.into_iter().map(named).collect()
     }
+}
+
+/// How the files of a process are found. The kernel's own links to them are right in every mount
+/// namespace, but only root can follow them; in our own namespace their paths are as good.
+fn process(pid: u32) -> Process {
+    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/mnt")).ok();
+    let ours = namespace("self");
+    let mut process = Process::new(pid.into());
+    let same = ours.is_some() && ours == namespace(&pid.to_string());
+    process.map_files = !same || std::fs::read_dir(format!("/proc/{pid}/map_files")).is_ok();
+    // The symbol table has all that is shown; debug information takes seconds to read.
+    process.debug_syms = false;
+    process
 }
 
 /// The addresses in whose functions the frames are: a return address may lie behind its function.
