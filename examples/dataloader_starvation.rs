@@ -14,6 +14,7 @@ use burn::data::dataset::{Dataset, DatasetError};
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::prelude::*;
+use burn::tensor::Distribution;
 use clap::Parser;
 use gpustall::{Summary, instrument}; // gpustall
 use std::path::PathBuf;
@@ -26,13 +27,13 @@ const FEATURES: usize = 100;
 #[derive(Parser)]
 struct Args {
     /// Rows of 100 floats.
-    #[arg(long, default_value_t = 300_000)]
+    #[arg(long, default_value_t = 400_000)]
     rows: usize,
     /// Rows in one batch.
     #[arg(long, default_value_t = 20_000)]
     batch: usize,
     /// Passes over the rows.
-    #[arg(long, default_value_t = 2)]
+    #[arg(long, default_value_t = 3)]
     epochs: usize,
     /// Workers of the third way.
     #[arg(long, default_value_t = 4)]
@@ -52,9 +53,9 @@ struct Mlp {
 impl Mlp {
     fn new(device: &Device) -> Self {
         Self {
-            hidden: LinearConfig::new(FEATURES, 64).init(device),
+            hidden: LinearConfig::new(FEATURES, 32).init(device),
             activation: Relu::new(),
-            output: LinearConfig::new(64, 1).init(device),
+            output: LinearConfig::new(32, 1).init(device),
         }
     }
 
@@ -150,8 +151,8 @@ impl Trainer {
 
     fn step(mut self, batch: Batch) -> Self {
         let forward = instrument::phase("forward"); // gpustall
-        let output = self.model.forward(batch.rows);
-        let loss = (output - batch.targets).powf_scalar(2.0).mean();
+        let output = self.model.forward(batch.rows.autodiff());
+        let loss = (output - batch.targets.autodiff()).powf_scalar(2.0).mean();
         drop(forward);
         let backward = instrument::phase("backward"); // gpustall
         let gradients = GradientsParams::from_grads(loss.backward(), &self.model);
@@ -163,20 +164,16 @@ impl Trainer {
 }
 
 /// The rows as one tensor, indexed in a shuffled order.
-fn train_direct(args: &Args, rows: &Rows, device: &Device) {
+fn train_direct(args: &Args, features: &Tensor<2>, targets: &Tensor<2>, device: &Device) {
     let mut trainer = Trainer::new(device);
-    let count = rows.len();
-    let data = TensorData::new(rows.features.to_vec(), [count, FEATURES]);
-    let features = Tensor::<2>::from_data(data, device);
-    let targets =
-        Tensor::<2>::from_data(TensorData::new(rows.targets.to_vec(), [count, 1]), device);
+    let count = targets.dims()[0];
     for _ in 0..args.epochs {
         let order =
-            Tensor::<1>::random([count], burn::tensor::Distribution::Default, device).argsort(0);
+            Tensor::<1>::random([count], Distribution::Default, &features.device()).argsort(0);
         for start in (0..count).step_by(args.batch) {
             let _step = instrument::step("direct"); // gpustall
             let end = count.min(start + args.batch);
-            let chosen = order.clone().slice([start..end]);
+            let chosen = order.clone().slice(start..end);
             trainer = trainer.step(Batch {
                 rows: features.clone().select(0, chosen.clone()),
                 targets: targets.clone().select(0, chosen),
@@ -192,7 +189,7 @@ fn train_loaded(args: &Args, rows: &Rows, device: &Device, workers: usize) -> an
         .batch_size(args.batch)
         .shuffle(7)
         .num_workers(workers)
-        .set_device(device.clone());
+        .set_device(device.clone().inner());
     let loader = instrument::loader("train", builder.build(instrument::dataset(rows.clone()))); // gpustall
     for _ in 0..args.epochs {
         for batch in loader.iter() {
@@ -242,13 +239,18 @@ fn main() -> anyhow::Result<()> {
         std::thread::available_parallelism()?
     );
 
+    let data = |values: &[f32], width| TensorData::new(values.to_vec(), [args.rows, width]);
+    let data_device = device.clone().inner();
+    let features = Tensor::<2>::from_data(data(&rows.features, FEATURES), &data_device);
+    let targets = Tensor::<2>::from_data(data(&rows.targets, 1), &data_device);
+
     let in_process = "loader-in-process";
     let with_workers = format!("loader-{}-workers", args.workers);
     let ways = [
         (
             "direct-indexing",
             traced(&args, "direct-indexing", || {
-                train_direct(&args, &rows, &device);
+                train_direct(&args, &features, &targets, &device);
                 Ok(())
             })?,
         ),

@@ -35,6 +35,16 @@ pub enum SessionError {
         /// Why.
         source: WriteError,
     },
+    /// Something moved or replaced the partial file while it was written.
+    #[error(
+        "gpustall's recording is not at {} any more: it was moved or replaced while it was written; \
+         run `gpustall finish` on it where it is now",
+        partial.display()
+    )]
+    Moved {
+        /// Where the partial file was made.
+        partial: PathBuf,
+    },
     /// What was recorded could not be read back.
     #[error("gpustall could not read its own recording {}: {source}", partial.display())]
     ReadBack {

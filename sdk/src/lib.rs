@@ -24,6 +24,6 @@ pub use gpustall_trace as trace;
 pub use layer::layer;
 pub use recorder::open::OPEN_INTERVAL;
 pub use recorder::ring::DEFAULT_RING_RECORDS;
-pub use recorder::writer::{DRAIN_INTERVAL, FLUSH_INTERVAL};
+pub use recorder::writer::{DEFAULT_MAX_EVENTS, DRAIN_INTERVAL, FLUSH_INTERVAL};
 pub use session::{Session, SessionBuilder, Summary, session};
 pub use span::{SpanGuard, counter, instant, span};

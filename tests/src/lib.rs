@@ -1,79 +1,28 @@
-//! What the end-to-end tests share: a small data set and batcher without tensors, and a session
-//! in a directory of its own.
+//! What the end-to-end tests share: a small data set and batcher without tensors, a session in a
+//! directory of its own, and questions to ask of a trace.
 
 #![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 
-use burn_core::data::dataloader::batcher::Batcher;
-use burn_core::data::dataset::{Dataset, DatasetError};
-use burn_core::tensor::Device;
+pub mod child;
+pub mod numbers;
+pub mod tiny_training;
+pub mod view;
+
+pub use numbers::{Collect, Numbers, numbers_loader};
+pub use view::*;
+
 use gpustall::Summary;
-use gpustall_trace::{Slice, Trace};
-use std::time::Duration;
+use gpustall_trace::Trace;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
-/// The numbers from 0 to `len`, each read after a pause.
-#[derive(Debug, Clone)]
-pub struct Numbers {
-    /// How many.
-    pub len: usize,
-    /// How long reading one takes.
-    pub delay: Duration,
-    /// The number that cannot be read.
-    pub broken: Option<usize>,
-    /// The number whose reader panics.
-    pub panics: Option<usize>,
-}
+/// How long a condition may take to come true before a test gives up.
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
-impl Numbers {
-    /// `len` numbers that read at once.
-    pub fn new(len: usize) -> Self {
-        Self {
-            len,
-            delay: Duration::ZERO,
-            broken: None,
-            panics: None,
-        }
-    }
-
-    /// The same, each read taking `delay`.
-    pub fn slow(len: usize, delay: Duration) -> Self {
-        Self {
-            delay,
-            ..Self::new(len)
-        }
-    }
-}
-
-impl Dataset<usize> for Numbers {
-    fn get(&self, index: usize) -> Result<usize, DatasetError> {
-        assert!(self.panics != Some(index), "planted panic at {index}");
-        if self.broken == Some(index) {
-            return Err(DatasetError::new(std::io::Error::other("planted failure")));
-        }
-        if !self.delay.is_zero() {
-            std::thread::sleep(self.delay);
-        }
-        Ok(index)
-    }
-
-    fn len(&self) -> usize {
-        self.len
-    }
-}
-
-/// Makes a batch of the items themselves, after a pause.
-#[derive(Debug, Clone, Default)]
-pub struct Collect {
-    /// How long making one batch takes.
-    pub delay: Duration,
-}
-
-impl<I: Send> Batcher<I, Vec<I>> for Collect {
-    fn batch(&self, items: Vec<I>, _: &Device) -> Vec<I> {
-        if !self.delay.is_zero() {
-            std::thread::sleep(self.delay);
-        }
-        items
-    }
+/// Holds back the other tests of this process that also need the one session it can have.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(|failed| failed.into_inner())
 }
 
 /// Runs `job` in a session and returns the trace it wrote, and the summary.
@@ -88,16 +37,47 @@ pub fn record<T>(name: &str, job: impl FnOnce() -> T) -> (Trace, Summary, T) {
         trace.warnings, [""; 0],
         "a finished trace reads without warnings"
     );
+    let partial = gpustall_trace::partial_path(&output);
+    assert!(!partial.exists(), "a finished trace leaves no partial file");
     (trace.trace, summary, result)
 }
 
-/// The slices of category `cat`, by start.
-pub fn slices<'t>(trace: &'t Trace, cat: &str) -> Vec<&'t Slice> {
-    let of = |slice: &&Slice| trace.text(slice.cat) == cat;
-    trace.slices.iter().filter(of).collect()
+/// Asks again and again until there is an answer.
+pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(
+            begun.elapsed() < DEADLINE,
+            "gave up waiting until {what} after {DEADLINE:?}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
-/// The name of a slice's track.
-pub fn track_name<'t>(trace: &'t Trace, slice: &Slice) -> &'t str {
-    trace.text(trace.track(slice.track).unwrap().name)
+/// Does `work` until it panics; what the panic says.
+///
+/// A worker of Burn that panicked is known to be gone only when its thread has unwound: until
+/// then another epoch begins, and ends at once.
+pub fn first_panic<T>(mut work: impl FnMut() -> T) -> String {
+    eventually("it panics", || {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(&mut work));
+        let panic = outcome.err()?;
+        let text = panic.downcast_ref::<String>().cloned();
+        text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string))
+    })
+}
+
+/// OS thread id of the caller, asked from the kernel and not from gpustall.
+pub fn os_tid() -> u32 {
+    let link = std::fs::read_link("/proc/thread-self").unwrap();
+    link.file_name().unwrap().to_str().unwrap().parse().unwrap()
+}
+
+/// Says on the terminal, past the test harness, that a test could not be run here.
+pub fn skip(test: &str, why: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {why}");
 }

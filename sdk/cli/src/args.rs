@@ -31,6 +31,9 @@ EXAMPLES:
   A job that was killed, or still runs:
     gpustall report mlp.trace.json.partial
 
+  What torch.profiler wrote:
+    gpustall report run.pt.trace.json.gz
+
   The share of each cause, for a script:
     gpustall report --json mlp.trace.json.gz | jq .breakdown
 
@@ -42,11 +45,12 @@ EXIT CODES:
 /// Print the report on traces.
 ///
 /// A finished trace carries the report that finish() printed, and that one is shown; a partial
-/// one is diagnosed now, as far as it got.
+/// one is diagnosed now, as far as it got, and so is a trace of PyTorch's profiler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
-    /// Trace files, finished (.json, .json.gz) or partial (.json.partial)
+    /// Trace files: finished (.json, .json.gz) or partial (.json.partial) ones of gpustall, and
+    /// those of PyTorch's profiler
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 

@@ -3,7 +3,7 @@
 use crate::args::ReportArgs;
 use crate::output::{complain, print};
 use gpustall_diagnose::{REPORT_SCHEMA, Report, diagnose};
-use gpustall_trace::{ReadError, Trace, read};
+use gpustall_trace::{ReadError, Trace, read_any};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 /// The report that the trace carries, if it has one and this build understands it; else a new
 /// one.
 fn report(path: &Path, fresh: bool) -> Result<Report, ReadError> {
-    let outcome = read(path)?;
+    let outcome = read_any(path)?;
     if !fresh && let Some(report) = carried(&outcome.trace) {
         for warning in &outcome.warnings {
             complain("warning", &format!("{}: {warning}", path.display()));

@@ -207,11 +207,30 @@ fn a_trace_that_cannot_be_read_is_an_error_and_the_others_are_still_reported() {
         stderr(&output)
     );
     assert!(
-        stderr(&output).contains("text.json is not a gpustall trace"),
+        stderr(&output).contains("text.json is not a trace that gpustall reads"),
         "{}",
         stderr(&output)
     );
     assert!(stdout(&output).contains(&report.to_string()));
+}
+
+#[test]
+fn a_trace_of_pytorch_is_diagnosed() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kineto");
+    // A published crate comes without the traces.
+    if !folder.exists() {
+        return;
+    }
+    let trace = folder.join("h2d_pageable.pt.trace.json.gz");
+    let output = gpustall(&["report"], &[&trace]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.starts_with("h2d_pageable: 96 % of the window is copies of pageable memory"));
+    assert!(text.contains("GPU 0   compute 2.6 %, exposed copies 95.9 %, idle 1.4 %"));
+    let output = gpustall(&["report", "--json"], &[&trace]);
+    let report: Report = serde_json::from_str(&stdout(&output)).expect("it is a report");
+    assert_eq!(report.findings[0].cause.id(), "transfer.pageable");
+    assert_eq!(report.evidence.level, "foreign trace");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The diagnosis from end to end.
 
+use crate::call_table::call_table;
 use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
+use crate::device::Devices;
 use crate::finding::Run;
 use crate::job;
 use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
-use crate::steps::{MIN_STEPS, tell_apart};
+use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::timeline::Timeline;
 use crate::window::{Trainer, Window, window};
 use crate::workers::shortage;
@@ -14,12 +16,47 @@ use crate::{evidence, loaders, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
 
+/// A trace whose window is charged.
+pub(crate) struct Charged<'a> {
+    pub(crate) timeline: Timeline<'a>,
+    pub(crate) devices: Devices,
+    pub(crate) window: Window,
+    pub(crate) trainers: Vec<Trainer>,
+    /// One for each device; where none was recorded, one for each trainer.
+    pub(crate) accounts: Vec<Account>,
+}
+
+impl<'a> Charged<'a> {
+    /// Charges the window of a trace.
+    pub(crate) fn of(trace: &'a Trace) -> Self {
+        let timeline = Timeline::of(trace);
+        let devices = Devices::of(&timeline);
+        let (window, trainers) = window(&timeline, &devices);
+        let accounts = match devices.is_empty() {
+            true => charge(&timeline, &window, &trainers),
+            false => devices.charge(&timeline, &window, &trainers),
+        };
+        Self {
+            timeline,
+            devices,
+            window,
+            trainers,
+            accounts,
+        }
+    }
+}
+
 /// The report on a trace.
 pub(crate) fn report(trace: &Trace) -> Report {
-    let timeline = Timeline::of(trace);
-    let (window, trainers) = window(&timeline);
-    let accounts = charge(&timeline, &window, &trainers);
-    let steps = tell_apart(&trainers, &accounts);
+    let charged = Charged::of(trace);
+    let Charged {
+        timeline,
+        devices,
+        window,
+        trainers,
+        accounts,
+    } = &charged;
+    let steps = tell_apart(trainers, accounts);
     // Without a window, what was recorded is still listed.
     let judged = match window.span.is_empty() {
         true => Interval::new(TraceTime::ZERO, timeline.end),
@@ -30,52 +67,50 @@ pub(crate) fn report(trace: &Trace) -> Report {
     } else {
         window.len()
     };
-    let loaders = loaders::loaders(&timeline, judged);
-    let workers = workers::workers(&timeline, judged, recorded);
-    let device: Nanos = trainers.iter().map(|_| window.len()).sum();
-    let charges = charges(&accounts);
+    let loaders = loaders::loaders(timeline, judged);
+    let workers = workers::workers(timeline, judged, recorded);
+    let device: Nanos = accounts.iter().map(|_| window.len()).sum();
+    let charges = charges(accounts);
     let run = Run {
-        timeline: &timeline,
-        trainers: &trainers,
-        accounts: &accounts,
+        timeline,
+        trainers,
+        accounts,
         steps: &steps,
         loaders: &loaders,
         workers: &workers,
         device,
     };
-    let findings = if steps.count >= MIN_STEPS {
-        run.findings()
-    } else {
-        Vec::new()
-    };
+    let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
+    let findings = if judges { run.findings() } else { Vec::new() };
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let mut report = Report {
         schema: REPORT_SCHEMA,
         name: trace.meta.name.clone(),
         verdict: String::new(),
-        evidence: evidence::evidence(&timeline, &loaders),
+        evidence: evidence::evidence(timeline, devices, &loaders),
         finished: trace.meta.state == State::Finished,
         window_start_ns: window.span.start.as_nanos(),
         window_ns: window.len().get(),
         paused_ns: (window.span.len() - window.len()).get(),
         device_ns: device.get(),
         evaluation: window.evaluation && !trainers.is_empty(),
+        calls: call_table(timeline, &devices.calls, judged),
         steps: steps.steady,
         first_steps: steps.first,
-        devices: devices(&trainers, &accounts, &window),
+        devices: device_rows(trainers, accounts, window),
         breakdown: shares(&charges, device),
         charges_ns: charges,
         findings,
         loaders,
         workers: workers.into_iter().map(|(_, worker)| worker).collect(),
-        phases: job::phases(&timeline, &trainers, judged),
-        faults: job::faults(&timeline, &trainers),
-        unfinished: job::unfinished(&timeline, &trainers),
+        phases: job::phases(timeline, trainers, judged),
+        faults: job::faults(timeline, trainers),
+        unfinished: job::unfinished(timeline, trainers),
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, trace.meta.cpus);
-    report.verdict = verdict::verdict(&report, steps.count);
+    add_notes(&mut report, trainers.len(), trace.meta.cpus);
+    report.verdict = verdict::verdict(&report, steps.count, judges);
     report
 }
 
@@ -111,7 +146,7 @@ fn shares(charges: &BTreeMap<String, u64>, device: Nanos) -> BTreeMap<String, f6
         (
             cause.clone(),
             if rest {
-                round_share(1.0 - others)
+                round_share(1.0 - others).max(0.0)
             } else {
                 share(ns)
             },
@@ -120,19 +155,35 @@ fn shares(charges: &BTreeMap<String, u64>, device: Nanos) -> BTreeMap<String, f6
     charges.iter().map(of).collect()
 }
 
-fn devices(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Device> {
-    let device = |(trainer, account): (&Trainer, &Account)| {
-        let compute = round_share(account.compute.share_of(window.len()));
-        Device {
-            name: trainer.name.clone(),
-            tid: Some(trainer.tid.0),
-            compute,
+/// Kernels that were recorded in the window, of all devices.
+fn kernels(accounts: &[Account]) -> u64 {
+    let facts = accounts
+        .iter()
+        .filter_map(|account| account.device.as_ref());
+    facts.map(|(_, facts)| facts.kernels.count).sum()
+}
+
+fn device_rows(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Device> {
+    let share = |ns: Nanos| round_share(ns.share_of(window.len()));
+    let row = |(i, account): (usize, &Account)| match &account.device {
+        Some((shares, _)) => Device {
+            name: account.name.clone(),
+            tid: None,
+            compute: share(shares.compute),
+            exposed_comm: Some(share(shares.comm)),
+            exposed_copy: Some(share(shares.copy)),
+            idle: share(shares.idle),
+        },
+        None => Device {
+            name: account.name.clone(),
+            tid: trainers.get(i).map(|trainer| trainer.tid.0),
+            compute: share(account.compute),
             exposed_comm: None,
             exposed_copy: None,
-            idle: round_share(1.0 - compute),
-        }
+            idle: round_share(1.0 - share(account.compute)),
+        },
     };
-    trainers.iter().zip(accounts).map(device).collect()
+    accounts.iter().enumerate().map(row).collect()
 }
 
 fn lost(trace: &Trace) -> BTreeMap<String, u64> {
@@ -144,8 +195,8 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report, cpus: u32) {
-    if let Some(short) = shortage(report.workers.iter(), report.devices.len(), cpus) {
+fn add_notes(report: &mut Report, trainers: usize, cpus: u32) {
+    if let Some(short) = shortage(report.workers.iter(), trainers, cpus) {
         report.notes.push(format!(
             "{}: what counts as compute may be waiting for a CPU too. Try .num_workers({}).",
             short.describe(),

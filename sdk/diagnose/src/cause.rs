@@ -24,6 +24,48 @@ pub enum Cause {
     /// `host.checkpoint`: a phase of the user's whose name starts with `checkpoint`.
     #[serde(rename = "host.checkpoint")]
     HostCheckpoint,
+    /// `transfer.pageable`: the device waited for a copy from or to pageable memory.
+    #[serde(rename = "transfer.pageable")]
+    TransferPageable,
+    /// `transfer.staging`: the device waited while its next copy was staged on the host.
+    #[serde(rename = "transfer.staging")]
+    TransferStaging,
+    /// `transfer.bandwidth`: the device waited for a copy that does not touch pageable memory.
+    #[serde(rename = "transfer.bandwidth")]
+    TransferBandwidth,
+    /// `host.launch-bound`: the host submitted work more slowly than the device finished it.
+    #[serde(rename = "host.launch-bound")]
+    HostLaunchBound,
+    /// `host.compute`: the host submitted nothing for a stretch that stands out from its rhythm.
+    #[serde(rename = "host.compute")]
+    HostCompute,
+    /// `host.compile`: kernels were compiled, tuned or loaded.
+    #[serde(rename = "host.compile")]
+    HostCompile,
+    /// `host`: the host had not submitted work; nothing recorded says more.
+    #[serde(rename = "host")]
+    Host,
+    /// `sync.readback`: the host waited for the device, which then had nothing to do.
+    #[serde(rename = "sync.readback")]
+    SyncReadback,
+    /// `alloc.device`: memory of the device, or pinned memory, was allocated or freed.
+    #[serde(rename = "alloc.device")]
+    AllocDevice,
+    /// `gpu.dependency`: the next kernel was submitted and waited for another stream.
+    #[serde(rename = "gpu.dependency")]
+    GpuDependency,
+    /// `gpu.launch-latency`: the next kernel was submitted and had not begun.
+    #[serde(rename = "gpu.launch-latency")]
+    GpuLaunchLatency,
+    /// `comm.exposed`: devices exchanged data and nothing else ran.
+    #[serde(rename = "comm.exposed")]
+    CommExposed,
+    /// `comm.straggler`: a collective waited for the slowest device.
+    #[serde(rename = "comm.straggler")]
+    CommStraggler,
+    /// `unknown`: nothing recorded explains it.
+    #[serde(rename = "unknown")]
+    Unknown,
 }
 
 /// The share of a wait in process that must be proven CPU time of the waiting thread for the wait
@@ -38,6 +80,29 @@ pub const DATA_COMPUTE_MIN_OWN_SHARE: f64 = 0.5;
 pub const COMPUTE: &str = "compute";
 
 impl Cause {
+    /// Every cause, in the order of their families.
+    pub const ALL: [Cause; 19] = [
+        Cause::Data,
+        Cause::DataCompute,
+        Cause::DataStartup,
+        Cause::HostMetrics,
+        Cause::HostCheckpoint,
+        Cause::TransferPageable,
+        Cause::TransferStaging,
+        Cause::TransferBandwidth,
+        Cause::HostLaunchBound,
+        Cause::HostCompute,
+        Cause::HostCompile,
+        Cause::Host,
+        Cause::SyncReadback,
+        Cause::AllocDevice,
+        Cause::GpuDependency,
+        Cause::GpuLaunchLatency,
+        Cause::CommExposed,
+        Cause::CommStraggler,
+        Cause::Unknown,
+    ];
+
     /// The stable identifier.
     pub fn id(self) -> &'static str {
         match self {
@@ -46,6 +111,20 @@ impl Cause {
             Cause::DataStartup => "data.startup",
             Cause::HostMetrics => "host.metrics",
             Cause::HostCheckpoint => "host.checkpoint",
+            Cause::TransferPageable => "transfer.pageable",
+            Cause::TransferStaging => "transfer.staging",
+            Cause::TransferBandwidth => "transfer.bandwidth",
+            Cause::HostLaunchBound => "host.launch-bound",
+            Cause::HostCompute => "host.compute",
+            Cause::HostCompile => "host.compile",
+            Cause::Host => "host",
+            Cause::SyncReadback => "sync.readback",
+            Cause::AllocDevice => "alloc.device",
+            Cause::GpuDependency => "gpu.dependency",
+            Cause::GpuLaunchLatency => "gpu.launch-latency",
+            Cause::CommExposed => "comm.exposed",
+            Cause::CommStraggler => "comm.straggler",
+            Cause::Unknown => "unknown",
         }
     }
 
@@ -62,6 +141,12 @@ impl Cause {
         } else {
             None
         }
+    }
+
+    /// Whether a copy took the time.
+    pub(crate) fn is_transfer(self) -> bool {
+        use Cause::{TransferBandwidth, TransferPageable, TransferStaging};
+        matches!(self, TransferBandwidth | TransferPageable | TransferStaging)
     }
 
     /// Whether the trainer waited for a batch.
@@ -116,13 +201,7 @@ mod tests {
 
     #[test]
     fn the_identifier_in_a_report_is_the_one_that_is_printed() {
-        for cause in [
-            Cause::Data,
-            Cause::DataCompute,
-            Cause::DataStartup,
-            Cause::HostMetrics,
-            Cause::HostCheckpoint,
-        ] {
+        for cause in Cause::ALL {
             let json = serde_json::to_value(cause).expect("a cause is a string");
             assert_eq!(json, cause.id());
         }

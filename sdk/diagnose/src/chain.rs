@@ -3,68 +3,10 @@
 use crate::charge::{Source, Stall};
 use crate::events::Role;
 use crate::maker::{Maker, maker};
+use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::{Stage, StageKind};
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, TraceTime, TrackId};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What filled a piece of a stall.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum PieceKind {
-    /// Items of this batch were read from the data set.
-    Get,
-    /// Items of this batch were made into a batch.
-    Collate,
-    /// The worker still read items of another batch.
-    EarlierGet,
-    /// The worker still collated another batch.
-    EarlierCollate,
-    /// The worker was in no recorded stage: idle, between stages, or not recorded.
-    Idle,
-    /// The batch was made and not yet taken.
-    HandOff,
-    /// The waiting thread was in `next()`, in no recorded stage.
-    Next,
-    /// The `iter()` of a loader.
-    EpochStart,
-    /// The `next()` that returned `None`.
-    EpochEnd,
-    /// Which worker made the batch is not known.
-    UnknownWorker,
-    /// A phase that the user marked.
-    Phase,
-}
-
-impl fmt::Display for PieceKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            PieceKind::Get => "get",
-            PieceKind::Collate => "collate",
-            PieceKind::EarlierGet => "get of an earlier batch",
-            PieceKind::EarlierCollate => "collate of an earlier batch",
-            PieceKind::Idle => "idle or unknown",
-            PieceKind::HandOff => "hand-off",
-            PieceKind::Next => "elsewhere in next()",
-            PieceKind::EpochStart => "start of the epoch",
-            PieceKind::EpochEnd => "end of the epoch",
-            PieceKind::UnknownWorker => "unknown worker",
-            PieceKind::Phase => "marked phase",
-        })
-    }
-}
-
-/// Whether a link was seen or concluded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Edge {
-    /// A recorded event says so.
-    Observed,
-    /// It follows from recorded events, but no event says so.
-    Inferred,
-}
 
 /// Which stages of a thread belong to the batch that is looked at.
 #[derive(Debug, Clone, Copy)]
@@ -90,18 +32,6 @@ impl Own {
     }
 }
 
-/// A piece of a stall. The pieces of a stall partition the time charged to it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) kind: PieceKind,
-    pub(crate) span: Interval,
-    /// Thread that it happened on; `None` if unknown.
-    pub(crate) track: Option<TrackId>,
-    /// Position of the stage, where it is one.
-    pub(crate) stage: Option<usize>,
-    pub(crate) edge: Edge,
-}
-
 /// The pieces of a stall, in order.
 pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     let wait = match stall.source {
@@ -110,6 +40,7 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
             let track = timeline.phases.get(i).map(|phase| phase.track);
             return whole(stall, PieceKind::Phase, track, Edge::Observed);
         }
+        Source::Device => return stall.pieces.clone(),
     };
     let Some(wait) = wait else {
         return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
@@ -139,7 +70,9 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
         .cut(span, &mut pieces);
     };
     match maker(timeline, wait) {
-        Maker::Unknown => return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred),
+        Maker::Unknown | Maker::Elsewhere => {
+            return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
+        }
         Maker::InProcess => {
             for &part in &stall.parts {
                 cut(wait.track, part, Own::All, PieceKind::Next);
@@ -169,13 +102,7 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
 }
 
 fn whole(stall: &Stall, kind: PieceKind, track: Option<TrackId>, edge: Edge) -> Vec<Piece> {
-    let piece = |&span: &Interval| Piece {
-        kind,
-        span,
-        track,
-        stage: None,
-        edge,
-    };
+    let piece = |&span: &Interval| Piece::plain(kind, span, track, edge);
     stall.parts.iter().map(piece).collect()
 }
 
@@ -235,11 +162,8 @@ impl Lane<'_> {
         if !span.is_empty() {
             let track = Some(self.track);
             pieces.push(Piece {
-                kind,
-                span,
-                track,
                 stage,
-                edge,
+                ..Piece::plain(kind, span, track, edge)
             });
         }
     }

@@ -4,7 +4,9 @@
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
 
 use crate::cause::Cause;
+use crate::device::{DeviceFacts, Shares};
 use crate::partition::{Claim, partition};
+use crate::piece::Piece;
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
 use crate::window::{Trainer, Window};
@@ -12,18 +14,22 @@ use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::HashMap;
 
 /// What a stall is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Source {
     /// Position in `Timeline::waits`.
     Wait(usize),
     /// Position in `Timeline::phases`.
     Phase(usize),
+    /// Neither: what a device, or the host before a launch, did.
+    Device,
 }
 
-/// Time of a trainer that was not compute.
+/// Time of a device that was not compute.
 #[derive(Debug, Clone)]
 pub(crate) struct Stall {
-    /// Position of its trainer.
+    /// Position of the account that it belongs to.
+    pub(crate) device: usize,
+    /// Position of the trainer whose steps it is counted in.
     pub(crate) trainer: usize,
     pub(crate) source: Source,
     pub(crate) cause: Cause,
@@ -31,6 +37,14 @@ pub(crate) struct Stall {
     pub(crate) parts: Vec<Interval>,
     /// Length of those.
     pub(crate) lost: Nanos,
+    /// What filled the parts of a stall of a device, where no wait or phase says more.
+    pub(crate) pieces: Vec<Piece>,
+    /// Position of the slice of the kernel that ended the stall of a device.
+    pub(crate) kernel: Option<usize>,
+    /// Position of the slice of the call that launched it.
+    pub(crate) launch: Option<usize>,
+    /// Whether the stall of a device began while the host waited for the device.
+    pub(crate) drained: bool,
 }
 
 impl Stall {
@@ -40,12 +54,22 @@ impl Stall {
             .first()
             .map_or(TraceTime::ZERO, |part| part.start)
     }
+
+    /// From its first part to its last one.
+    pub(crate) fn whole(&self) -> Interval {
+        let end = self.parts.last().map_or(self.start(), |part| part.end);
+        Interval::new(self.start(), end)
+    }
 }
 
-/// The window of one trainer, charged.
+/// The window of one device, charged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Account {
+    /// Its name, or that of the thread which stands for it.
+    pub(crate) name: String,
     pub(crate) compute: Nanos,
+    /// How a device that was recorded spent the window, and what is known about it.
+    pub(crate) device: Option<(Shares, DeviceFacts)>,
     /// By start.
     pub(crate) stalls: Vec<Stall>,
 }
@@ -90,7 +114,7 @@ pub(crate) fn charge(
             timeline,
             window,
             &causes,
-            i,
+            (i, trainer),
             claims.map_or(&[], Vec::as_slice),
         )
     };
@@ -101,7 +125,7 @@ fn account(
     timeline: &Timeline<'_>,
     window: &Window,
     waits: &[Cause],
-    trainer: usize,
+    (trainer, of): (usize, &Trainer),
     sources: &[(Source, Claim)],
 ) -> Account {
     let claims: Vec<Claim> = sources.iter().map(|&(_, claim)| claim).collect();
@@ -119,15 +143,25 @@ fn account(
         .filter(|(_, parts)| !parts.is_empty());
     let mut stalls: Vec<Stall> = charged
         .map(|(&(source, _), parts)| Stall {
+            device: trainer,
             trainer,
             source,
             cause: cause(timeline, waits, source),
             lost: parts.iter().map(|part| part.len()).sum(),
             parts,
+            pieces: Vec::new(),
+            kernel: None,
+            launch: None,
+            drained: false,
         })
         .collect();
     stalls.sort_by_key(Stall::start);
-    Account { compute, stalls }
+    Account {
+        name: of.name.clone(),
+        compute,
+        device: None,
+        stalls,
+    }
 }
 
 fn cause(timeline: &Timeline<'_>, waits: &[Cause], source: Source) -> Cause {
@@ -140,5 +174,6 @@ fn cause(timeline: &Timeline<'_>, waits: &[Cause], source: Source) -> Cause {
                 .map_or("", |p| timeline.trace.text(p.name));
             Cause::of_phase(name).unwrap_or(Cause::HostMetrics)
         }
+        Source::Device => Cause::Unknown,
     }
 }

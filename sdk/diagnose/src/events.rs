@@ -68,6 +68,12 @@ pub(crate) struct Wait {
     pub(crate) unfinished: bool,
     /// Whether it is the first of its epoch.
     pub(crate) first: bool,
+    /// Whether another profiler's annotation says so, rather than a slice of ours.
+    pub(crate) annotated: bool,
+    /// Whether it is on a thread that runs no steps, although another one does.
+    pub(crate) aside: bool,
+    /// Whether the waiting thread makes the batch itself, where an annotation says so.
+    pub(crate) in_process: Option<bool>,
 }
 
 /// A part of the step that the user marked.

@@ -1,12 +1,13 @@
 //! Which evidence a recording has, and what the rest would add.
 
+use crate::device::Devices;
 use crate::events::Role;
 use crate::maker::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
 use crate::timeline::Timeline;
 
 /// The evidence in a recording of the SDK alone.
-pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence {
+pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Loader]) -> Evidence {
     let stages = timeline.stages.iter().next().is_some();
     let cpu = timeline.stages.iter().any(|stage| stage.cpu.is_some());
     let mut waits = timeline
@@ -23,7 +24,14 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
         (cpu, "CPU time of get and collate"),
         (queue, "queue depth"),
         (!timeline.phases.is_empty(), "phases"),
+        (!devices.is_empty(), "device operations"),
+        (!devices.calls.is_empty(), "driver calls"),
     ];
+    let others = ["kineto", "chrome"];
+    let recorder = timeline.trace.meta.recorder.as_str();
+    let foreign = timeline.foreign
+        || others.iter().any(|other| recorder.starts_with(other))
+        || (timeline.steps.is_empty() && !devices.is_empty());
     let have = have.iter().filter(|(there, _)| *there);
     let mut missing = Vec::new();
     let mut miss = |is: bool, what: &str, adds: &str, how: &str| {
@@ -36,7 +44,19 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
         }
     };
     miss(
-        untagged || (!stages && !timeline.waits.is_empty()),
+        timeline.steps.is_empty() && !devices.is_empty(),
+        "steps",
+        "which causes lie on the thread that trains; until then they are `host` or `data`",
+        "call profiler.step() in every iteration, or wrap the loader with instrument::loader",
+    );
+    miss(
+        !devices.is_empty() && devices.calls.is_empty(),
+        "driver calls",
+        "which thread launched each kernel, and when",
+        "",
+    );
+    miss(
+        !foreign && (untagged || (!stages && !timeline.waits.is_empty())),
         "batch tags",
         "which worker made each batch, and in which stage",
         "wrap the batcher with instrument::batcher and the data set with instrument::dataset",
@@ -48,7 +68,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
         "",
     );
     miss(
-        timeline.phases.is_empty(),
+        timeline.phases.is_empty() && !foreign,
         "phases",
         "which part of the step the rest is",
         "mark them: let _forward = instrument::phase(\"forward\")",
@@ -56,18 +76,28 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, loaders: &[Loader]) -> Evidence 
     miss(
         true,
         "scheduler events",
-        "whether a thread ran, waited for a CPU, or was blocked; until then compute is all time \
-         that nothing else accounts for",
+        match devices.is_empty() {
+            true => {
+                "whether a thread ran, waited for a CPU, or was blocked; until then compute is all \
+                 time that nothing else accounts for"
+            }
+            false => "whether a thread ran, waited for a CPU, or was blocked",
+        },
         "",
     );
     miss(
-        true,
+        devices.is_empty(),
         "device activity",
         "when the device computed, copied or was idle",
         "",
     );
     Evidence {
-        level: "spans".to_owned(),
+        level: match (foreign, devices.is_empty()) {
+            (true, _) => "foreign trace",
+            (false, false) => "spans + device",
+            (false, true) => "spans",
+        }
+        .to_owned(),
         have: have.map(|(_, what)| (*what).to_owned()).collect(),
         missing,
     }

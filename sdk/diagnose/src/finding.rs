@@ -1,28 +1,30 @@
 //! Stalls of one cause at one loader, grouped into findings.
 
 use crate::cause::{Cause, Severity};
-use crate::chain::{Piece, PieceKind, walk};
+use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
+use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
+use crate::framework::Framework;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
+use crate::piece::PieceKind;
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
-use crate::steps::Steps;
-use crate::tally::{Tally, on_cpu};
+use crate::steps::{Prediction, Steps};
+use crate::tally::Tally;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How many of the longest stalls a finding lists.
-pub const WORST_STALLS: usize = 5;
-
-/// How many pieces of one stall are listed, the earliest first.
-pub const MAX_PIECES: usize = 12;
+/// Every kernel takes about a microsecond or two to begin after the one before it. Launch latency
+/// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
+/// [`Severity::Medium`] on.
+pub const KERNEL_START_NS: u64 = 5_000;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -43,7 +45,7 @@ pub(crate) struct Run<'a> {
 pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
     let loader = match stall.source {
         Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
-        Source::Phase(_) => None,
+        Source::Phase(_) | Source::Device => None,
     };
     (stall.cause, loader)
 }
@@ -75,8 +77,39 @@ impl Run<'_> {
             tally.add(self.timeline, &walk(self.timeline, stall));
         }
         let lengths = Distribution::of(stalls.iter().map(|stall| stall.lost));
+        let usual = cause == Cause::GpuLaunchLatency && lengths.p95_ns <= KERNEL_START_NS;
+        if usual && severity == Severity::Low {
+            return None;
+        }
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
+        let mut prediction = self.steps.without(self.trainers, stalls, self.device);
+        let mut least = String::new();
+        let devices: BTreeSet<usize> = stalls.iter().map(|stall| stall.device).collect();
+        let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
+        let recorded = accounts().any(|account| account.device.is_some());
+        let proof = Proof::of_stalls(self.timeline, self.accounts, &devices, &tally);
+        let signs = proof.signs(
+            self.loaders
+                .iter()
+                .any(|loader| loader.row.in_process.is_some()),
+        );
+        let mut numbers = Vec::new();
+        if recorded {
+            numbers = proof.numbers();
+            let drained = stalls.iter().filter(|stall| stall.drained).count();
+            let share = drained as f64 / stalls.len().max(1) as f64;
+            numbers.push(("began_in_wait_share", share));
+        }
+        if let Some(prediction) = prediction.as_mut().filter(|_| cause.is_transfer()) {
+            let copied = self.steps.count.saturating_mul(devices.len()) as u64;
+            least = bounded(prediction, proof.least_copy_time(copied));
+        }
+        let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
+            devices: recorded.then_some((names, cause, proof)),
+            launches_known: stalls
+                .iter()
+                .all(|stall| stall.kernel.is_none() || stall.launch.is_some()),
             timeline: self.timeline,
             tally: &tally,
             trainers: self.names_of_trainers(stalls),
@@ -85,12 +118,16 @@ impl Run<'_> {
             stalls: lengths,
             lost,
         };
-        let prediction = self.steps.without(self.trainers, stalls, self.device);
+        let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
         let facts = Facts {
             cause,
             in_process,
+            workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
+            framework: Framework::of(self.timeline.trace),
+            signs,
+            numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
-            loader: self.loaders.iter().find(|facts| Some(facts.key) == loader),
+            loader: loader_row,
             workers: self
                 .workers
                 .iter()
@@ -115,7 +152,7 @@ impl Run<'_> {
             remedy: remedy::remedy(&facts),
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
-            assumption: remedy::assumption(cause, prediction.as_ref()),
+            assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
         })
     }
 
@@ -137,7 +174,7 @@ impl Run<'_> {
                 // The ends of an epoch say nothing about who made its batches.
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
-            Source::Phase(_) => false,
+            Source::Phase(_) | Source::Device => false,
         }
     }
 
@@ -158,6 +195,9 @@ impl Run<'_> {
             };
             return format!("{calls} of `{}`", self.timeline.loader_name(loader));
         }
+        if stalls.iter().all(|stall| stall.source == Source::Device) {
+            return String::new();
+        }
         let mut names = BTreeSet::new();
         for stall in stalls {
             if let Source::Phase(i) = stall.source {
@@ -176,52 +216,20 @@ impl Run<'_> {
             ),
         }
     }
+}
 
-    fn worst(&self, stalls: &[&Stall]) -> Vec<report::Stall> {
-        let mut worst: Vec<&Stall> = stalls.to_vec();
-        worst.sort_by_key(|stall| (Reverse(stall.lost), stall.start()));
-        worst.truncate(WORST_STALLS);
-        worst.into_iter().map(|stall| self.one(stall)).collect()
+/// Keeps a step from being predicted shorter than its copies take, and says so.
+fn bounded(prediction: &mut Prediction, least: Option<(Nanos, f64, bool)>) -> String {
+    let Some((least, rate, seen)) = least else {
+        return String::new();
+    };
+    if least <= prediction.predicted || least >= prediction.step {
+        return String::new();
     }
-
-    fn one(&self, stall: &Stall) -> report::Stall {
-        let wait = match stall.source {
-            Source::Wait(i) => self.timeline.waits.get(i),
-            Source::Phase(_) => None,
-        };
-        let walked = walk(self.timeline, stall);
-        let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
-        let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
-        let trainer = self.trainers.get(stall.trainer);
-        report::Stall {
-            start_ns: stall.start().as_nanos(),
-            lost_ns: stall.lost.get(),
-            thread: trainer.map_or_else(String::new, |trainer| trainer.name.clone()),
-            epoch: wait.and_then(|wait| wait.epoch),
-            step: wait.and_then(|wait| wait.step),
-            batch: wait.and_then(|wait| wait.batch),
-            unfinished: wait.is_some_and(|wait| wait.unfinished),
-            pieces: shown.iter().map(|piece| self.piece(stall, piece)).collect(),
-            unlisted_ns: unlisted.get(),
-        }
-    }
-
-    fn piece(&self, stall: &Stall, piece: &Piece) -> report::StallPiece {
-        let ns = piece.span.len();
-        let stage = piece
-            .stage
-            .and_then(|stage| self.timeline.stages.get(stage));
-        report::StallPiece {
-            what: piece.kind,
-            who: piece.track.map(|track| self.timeline.thread_name(track)),
-            batch: stage.and_then(|stage| stage.batch),
-            ns: ns.get(),
-            share: round_share(ns.share_of(stall.lost)),
-            on_cpu: piece
-                .stage
-                .and_then(|s| on_cpu(self.timeline, s))
-                .map(round_share),
-            edge: piece.edge,
-        }
-    }
+    prediction.predicted = least;
+    let from = match seen {
+        true => "the best that pinned copies reached here",
+        false => "assumed for pinned memory: no copy here shows it",
+    };
+    format!("; then the copies themselves take that long, at {rate:.1} GB/s, {from}")
 }

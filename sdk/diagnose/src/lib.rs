@@ -17,22 +17,34 @@
 //! gpustall_diagnose::annotate(&mut trace, &report);
 //! ```
 
+mod advice;
 mod analysis;
+mod annotations;
+mod call_table;
 mod cause;
 mod chain;
 mod charge;
+mod device;
+mod device_chain;
+mod device_proof;
 mod events;
 mod evidence;
 mod finding;
 mod findings_track;
+mod foreign;
+mod framework;
+mod id_map;
 mod job;
 mod links;
 mod loaders;
 mod maker;
 mod names;
 mod partition;
+mod piece;
+mod pytorch;
 mod remedy;
 mod report;
+pub mod rules;
 mod stages;
 mod stats;
 mod steps;
@@ -43,20 +55,23 @@ mod verdict;
 mod wait_cause;
 mod window;
 mod workers;
+mod worst;
 
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
-pub use chain::{Edge, PieceKind};
-pub use finding::{MAX_PIECES, WORST_STALLS};
+pub use device_proof::PINNED_OVER_PAGEABLE;
+pub use finding::KERNEL_START_NS;
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
+pub use piece::{Edge, PieceKind};
 pub use remedy::WORKERS_BUSY_SHARE;
 pub use report::{
-    Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
+    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
     REPORT_SCHEMA, Report, Stall, StallPiece, Unfinished, Worker,
 };
 pub use stats::Distribution;
-pub use steps::{MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
 pub use workers::CPU_SHORT_SHARE;
+pub use worst::{MAX_PIECES, WORST_STALLS};
 
 use gpustall_trace::Trace;
 

@@ -1,6 +1,9 @@
 //! The chain of a finding: from the device to the stage that it waited for.
 
-use crate::chain::{Edge, PieceKind};
+use crate::cause::Cause;
+use crate::device_chain;
+use crate::device_proof::Proof;
+use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
@@ -19,11 +22,39 @@ pub(crate) struct Chain<'a> {
     pub(crate) in_process: bool,
     pub(crate) stalls: Distribution,
     pub(crate) lost: Nanos,
+    /// The devices, where they were recorded, and the cause.
+    pub(crate) devices: Option<(Vec<String>, Cause, Proof)>,
+    /// Whether the launch of each kernel that ended a stall was recorded.
+    pub(crate) launches_known: bool,
 }
 
 impl Chain<'_> {
     /// The links, the device's thread first.
     pub(crate) fn links(&self) -> Vec<Link> {
+        let Some((names, cause, proof)) = &self.devices else {
+            return self.host_links();
+        };
+        let mut links = vec![device_chain::device(names, *cause, &self.stalls, self.lost)];
+        if self.place.is_empty() {
+            let below = device_chain::links(self.timeline, self.tally, self.lost, proof);
+            links.extend(below);
+            return links;
+        }
+        for mut link in self.host_links() {
+            link.depth += 1;
+            if link.depth == 1 {
+                // How often and how long stands at the device.
+                link.evidence = "and so did not launch the next kernel".to_owned();
+                if !self.launches_known {
+                    link.edge = Edge::Inferred;
+                }
+            }
+            links.push(link);
+        }
+        links
+    }
+
+    fn host_links(&self) -> Vec<Link> {
         let s = &self.stalls;
         let [p50, p95, max] = [s.p50_ns, s.p95_ns, s.max_ns].map(Nanos::new);
         let times = if s.count == 1 {

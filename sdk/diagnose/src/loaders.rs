@@ -25,7 +25,8 @@ pub(crate) struct LoaderFacts {
 /// The loaders that were waited for in `judged`.
 pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFacts> {
     let mut waits_of: BTreeMap<LoaderKey, Vec<&Wait>> = BTreeMap::new();
-    let in_window = |wait: &&Wait| wait.role == Role::Batch && judged.contains(wait.span.start);
+    let in_window =
+        |wait: &&Wait| wait.role == Role::Batch && !wait.aside && judged.contains(wait.span.start);
     for wait in timeline.waits.iter().filter(in_window) {
         waits_of.entry(wait.loader).or_default().push(wait);
     }
@@ -62,12 +63,16 @@ fn loader(
     for wait in waits {
         match maker(timeline, wait) {
             Maker::InProcess => inside += 1,
-            Maker::Worker(_) | Maker::Open(..) => outside += 1,
+            Maker::Worker(_) | Maker::Open(..) | Maker::Elsewhere => outside += 1,
             Maker::Unknown => {}
         }
-        let stages: Nanos = stages_of(timeline, wait)
+        let mut stages: Nanos = stages_of(timeline, wait)
             .map(|stage| stage.span.len())
             .sum();
+        if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
+            // No stages are recorded: what the thread does in `next()` is making the batch.
+            stages = wait.span.len();
+        }
         made += u64::from(stages > Nanos::ZERO);
         production += stages;
     }

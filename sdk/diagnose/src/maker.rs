@@ -14,6 +14,8 @@ pub(crate) enum Maker {
     Worker(TrackId),
     /// The batch never came; this worker still had one open for the longest.
     Open(TrackId, usize),
+    /// A worker, but nobody knows which.
+    Elsewhere,
     /// Nobody knows.
     Unknown,
 }
@@ -47,7 +49,11 @@ pub(crate) fn maker(timeline: &Timeline<'_>, wait: &Wait) -> Maker {
     if wait.unfinished && wait.role == Role::Batch {
         return open_batch(timeline, wait).unwrap_or(Maker::Unknown);
     }
-    Maker::Unknown
+    match wait.in_process {
+        Some(true) => Maker::InProcess,
+        Some(false) => Maker::Elsewhere,
+        None => Maker::Unknown,
+    }
 }
 
 /// The stage of this loader's workers that was open for the longest when the recording ended.

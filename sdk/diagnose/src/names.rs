@@ -15,6 +15,15 @@ pub(crate) struct Categories {
     pub(crate) pause: Option<Symbol>,
     pub(crate) fault: Option<Symbol>,
     pub(crate) finding: Option<Symbol>,
+    pub(crate) kernel: Option<Symbol>,
+    pub(crate) gpu_memcpy: Option<Symbol>,
+    pub(crate) gpu_memset: Option<Symbol>,
+    pub(crate) cuda_runtime: Option<Symbol>,
+    pub(crate) cuda_driver: Option<Symbol>,
+    pub(crate) cuda_sync: Option<Symbol>,
+    pub(crate) cpu_op: Option<Symbol>,
+    pub(crate) user_annotation: Option<Symbol>,
+    pub(crate) span: Option<Symbol>,
 }
 
 /// Argument keys; `None` where no event has such an argument.
@@ -31,6 +40,11 @@ pub(crate) struct Keys {
     pub(crate) message: Option<Symbol>,
     pub(crate) panicked: Option<Symbol>,
     pub(crate) unfinished: Option<Symbol>,
+    pub(crate) device: Option<Symbol>,
+    pub(crate) stream: Option<Symbol>,
+    pub(crate) correlation: Option<Symbol>,
+    pub(crate) bytes: Option<Symbol>,
+    pub(crate) wait_on_stream: Option<Symbol>,
 }
 
 /// Both.
@@ -55,6 +69,15 @@ impl Names {
                 pause: find(cat::PAUSE),
                 fault: find(cat::FAULT),
                 finding: find(cat::FINDING),
+                kernel: find(cat::KERNEL),
+                gpu_memcpy: find(cat::GPU_MEMCPY),
+                gpu_memset: find(cat::GPU_MEMSET),
+                cuda_runtime: find(cat::CUDA_RUNTIME),
+                cuda_driver: find(cat::CUDA_DRIVER),
+                cuda_sync: find(cat::CUDA_SYNC),
+                cpu_op: find(cat::CPU_OP),
+                user_annotation: find(cat::USER_ANNOTATION),
+                span: find(cat::SPAN),
             },
             key: Keys {
                 loader: find(arg::LOADER),
@@ -69,6 +92,11 @@ impl Names {
                 message: find(arg::MESSAGE),
                 panicked: find(arg::PANICKED),
                 unfinished: find(arg::UNFINISHED),
+                device: find(arg::DEVICE),
+                stream: find(arg::STREAM),
+                correlation: find(arg::CORRELATION),
+                bytes: find(arg::BYTES),
+                wait_on_stream: find(arg::WAIT_ON_STREAM),
             },
         }
     }

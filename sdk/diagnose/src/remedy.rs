@@ -1,8 +1,11 @@
 //! What to change, in the words of the framework that ran, and what it would be worth.
 
+use crate::advice::{Signs, advice, condition};
 use crate::cause::Cause;
+use crate::framework::Framework;
 use crate::links::percent;
 use crate::loaders::LoaderFacts;
+use crate::pytorch;
 use crate::report::Worker;
 use crate::stages::StageKind;
 use crate::stats::round_share;
@@ -21,6 +24,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) in_process: bool,
     /// Whether anything is known about who made the batches.
     pub(crate) known: bool,
+    /// Whether it is known that workers make them, if not which.
+    pub(crate) workers_known: bool,
+    pub(crate) framework: Framework,
+    pub(crate) signs: Signs,
+    /// Numbers about devices that the finding rests on.
+    pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
     pub(crate) workers: Vec<&'a Worker>,
     /// CPUs that the job may use; 0 if not known.
@@ -38,7 +47,7 @@ impl Facts<'_> {
     }
 
     /// Workers that would make batches as fast as they are asked for, and the numbers behind it.
-    fn enough_workers(&self) -> Option<(u64, Nanos, Nanos)> {
+    pub(crate) fn enough_workers(&self) -> Option<(u64, Nanos, Nanos)> {
         let made = self.loader?.production?;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
         Some((made.get().div_ceil(rest.get()).max(1), made, rest))
@@ -61,6 +70,9 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
         let sums = tally.largest(|piece| stage_kind(piece) == Some(kind));
         put(name, sums.first().and_then(|(_, sum)| sum.cpu_share()));
     }
+    for &(name, value) in &facts.numbers {
+        put(name, Some(value));
+    }
     if facts.cause.is_data() {
         let production = facts.loader.and_then(|loader| loader.production);
         put("batch_production_ns", production.map(|ns| ns.get() as f64));
@@ -71,7 +83,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
         );
         put(
             "in_process",
-            facts.known.then_some(f64::from(u8::from(facts.in_process))),
+            (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
         );
         if !facts.in_process {
             put(
@@ -89,7 +101,17 @@ const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in
 
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
-    match facts.cause {
+    match (facts.cause, facts.framework) {
+        (Cause::Data | Cause::DataCompute | Cause::DataStartup, Framework::PyTorch) => {
+            pytorch::loader(facts)
+        }
+        (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).to_owned(),
+        (cause, Framework::Burn) => burn(cause, facts),
+    }
+}
+
+fn burn(cause: Cause, facts: &Facts<'_>) -> String {
+    match cause {
         Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
             before the work between two epochs, or have fewer, longer epochs. Open files and \
             build indexes when the data set is made, not with the first item."
@@ -105,6 +127,7 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> String {
             (instrument::batcher), so that the next recording says which worker and which stage."
             .to_owned(),
         Cause::Data | Cause::DataCompute => with_workers(facts),
+        cause => advice(cause, facts.framework, facts.signs).to_owned(),
     }
 }
 
@@ -163,7 +186,7 @@ fn with_workers(facts: &Facts<'_>) -> String {
 }
 
 /// Whether so many workers and the trainer can have a CPU each; yes if the CPUs are not known.
-fn fits(workers: u64, cpus: u32) -> bool {
+pub(crate) fn fits(workers: u64, cpus: u32) -> bool {
     cpus == 0 || workers < u64::from(cpus)
 }
 
@@ -181,12 +204,7 @@ fn count(n: u64, one: &str, many: &str) -> String {
 
 /// What a prediction takes for granted.
 pub(crate) fn assumption(cause: Cause, prediction: Option<&Prediction>) -> String {
-    let condition = match cause {
-        Cause::Data | Cause::DataCompute => "if every batch were ready when asked for",
-        Cause::DataStartup => "if the first batch of each epoch were ready when asked for",
-        Cause::HostMetrics => "if metrics took no time of this thread",
-        Cause::HostCheckpoint => "if saving took no time of this thread",
-    };
+    let condition = condition(cause);
     match prediction {
         None => String::new(),
         Some(Prediction { steady: true, .. }) => format!("{condition}; mean of the steady steps"),

@@ -14,8 +14,11 @@ pub const WARMUP_FACTOR: u64 = 2;
 /// No more steps than this are called warm-up.
 pub const WARMUP_MAX_STEPS: usize = 20;
 
-/// With fewer complete steps than this there is no finding.
+/// With fewer complete steps than this there is no finding,
 pub const MIN_STEPS: usize = 5;
+
+/// unless at least so many kernels of a device were recorded in the window.
+pub const MIN_KERNELS: u64 = 30;
 
 /// A run's steps, told apart.
 #[derive(Debug, Default)]
@@ -27,14 +30,25 @@ pub(crate) struct Steps {
     pub(crate) count: usize,
     /// Of each trainer, of each of its steps, whether it is steady.
     steady_of: Vec<Vec<bool>>,
+    /// Devices that compute one step together.
+    devices: u64,
 }
 
 /// Tells the steps of the trainers apart.
 pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account]) -> Steps {
-    let mut steps = Steps::default();
+    let devices = (accounts.len() / trainers.len().max(1)).max(1) as u64;
+    let mut steps = Steps {
+        devices,
+        ..Steps::default()
+    };
     let (mut steady, mut first) = (Vec::new(), Vec::new());
-    for (trainer, account) in trainers.iter().zip(accounts) {
-        let own = own_time(&trainer.steps, &account.stalls);
+    for (i, trainer) in trainers.iter().enumerate() {
+        let stalls = accounts.iter().flat_map(|account| &account.stalls);
+        let own = own_time(
+            &trainer.steps,
+            stalls.filter(|stall| stall.trainer == i),
+            devices,
+        );
         let median = Distribution::of(own.iter().copied()).p50_ns;
         let limit = Nanos::new(median.saturating_mul(WARMUP_FACTOR));
         let mut warm = 0;
@@ -66,15 +80,20 @@ pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account]) -> Steps {
     steps
 }
 
-/// What each step did not lose to stalls.
-fn own_time(steps: &[Step], stalls: &[Stall]) -> Vec<Nanos> {
-    let mut own: Vec<Nanos> = steps.iter().map(|step| step.span.len()).collect();
+/// What each step did not lose to stalls, of all devices that compute it.
+fn own_time<'a>(
+    steps: &[Step],
+    stalls: impl Iterator<Item = &'a Stall>,
+    devices: u64,
+) -> Vec<Nanos> {
+    let mut lost = vec![Nanos::ZERO; steps.len()];
     for stall in stalls {
         if let Some(step) = step_of(steps, stall) {
-            own[step] = own[step] - stall.lost;
+            lost[step] += stall.lost;
         }
     }
-    own
+    let own = |(step, lost): (&Step, Nanos)| step.span.len() - mean(lost, devices);
+    steps.iter().zip(lost).map(own).collect()
 }
 
 /// The step in which a stall begins.
@@ -124,9 +143,10 @@ impl Steps {
         };
         if self.steady.count > 0 && steady.get() >= all.get() / 2 {
             let step = Nanos::new(self.steady.mean_ns);
-            Some(prediction(step, mean(steady, self.steady.count), true))
+            let count = self.steady.count.saturating_mul(self.devices);
+            Some(prediction(step, mean(steady, count), true))
         } else if self.count > 0 {
-            let count = self.count as u64;
+            let count = (self.count as u64).saturating_mul(self.devices);
             Some(prediction(mean(device, count), mean(all, count), false))
         } else {
             None

@@ -1,9 +1,9 @@
 //! What the pieces of many stalls add up to.
 
-use crate::chain::{Edge, Piece, PieceKind};
+use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::StageKind;
 use crate::timeline::Timeline;
-use gpustall_trace::Nanos;
+use gpustall_trace::{Nanos, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Pieces of one kind.
@@ -20,6 +20,10 @@ pub(crate) struct Sum {
     on_cpu: f64,
     /// The stages that the pieces are of.
     pub(crate) stages: BTreeSet<usize>,
+    /// The slices of device operations that the pieces are of.
+    pub(crate) operations: BTreeSet<usize>,
+    /// By the name of the call, of the copy, or of the phase around it.
+    pub(crate) by_name: BTreeMap<Symbol, Nanos>,
 }
 
 impl Sum {
@@ -58,6 +62,12 @@ impl Tally {
                 *sum.by_thread
                     .entry(timeline.thread_name(track))
                     .or_default() += ns;
+            }
+            if let Some(name) = piece.named {
+                *sum.by_name.entry(name).or_default() += ns;
+            }
+            if on_device(piece.kind) {
+                sum.operations.extend(piece.slice);
             }
             if let Some(stage) = piece.stage {
                 sum.stages.insert(stage);
@@ -106,6 +116,12 @@ pub(crate) fn on_cpu(timeline: &Timeline<'_>, stage: usize) -> Option<f64> {
     let stage = timeline.stages.get(stage)?;
     let share = stage.cpu?.share_of(stage.span.len());
     (!stage.span.is_empty()).then_some(share)
+}
+
+/// Whether pieces of this kind are operations of a device.
+pub(crate) fn on_device(kind: PieceKind) -> bool {
+    use PieceKind::{Collective, Copy, Straggler};
+    matches!(kind, Copy | Collective | Straggler)
 }
 
 /// Whether pieces of this kind lie on a worker.

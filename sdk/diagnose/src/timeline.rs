@@ -1,6 +1,7 @@
 //! From a trace to what the diagnosis talks about: steps, waits, phases, pauses.
 
 use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
+use crate::foreign::{self, Meanings};
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::stages::Stages;
@@ -23,6 +24,9 @@ pub(crate) struct Timeline<'a> {
     /// What each thread that made batches made them for: the loader and the thread that took
     /// them.
     pub(crate) serves: HashMap<TrackId, (LoaderKey, TrackId)>,
+    /// Whether the steps are another profiler's.
+    pub(crate) foreign: bool,
+    pub(crate) meanings: Meanings,
     /// The track of each OS thread id, and why that one.
     threads: HashMap<Tid, (TrackId, (bool, bool))>,
 }
@@ -40,11 +44,14 @@ impl<'a> Timeline<'a> {
             pauses: Vec::new(),
             stages: Stages::default(),
             serves: HashMap::new(),
+            foreign: false,
+            meanings: foreign::meanings(trace),
             threads: HashMap::new(),
         };
         for slice in &trace.slices {
             timeline.take(slice);
         }
+        timeline.take_annotations();
         timeline.steps.sort_by_key(|s| (s.span.start, s.span.end));
         timeline.waits.sort_by_key(|w| (w.span.start, w.span.end));
         timeline.stages.finish(timeline.end);
@@ -111,6 +118,9 @@ impl<'a> Timeline<'a> {
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),
             first: false,
+            annotated: false,
+            aside: false,
+            in_process: None,
         }
     }
 
@@ -123,14 +133,15 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    fn clip(&self, span: Interval) -> Interval {
+    pub(crate) fn clip(&self, span: Interval) -> Interval {
         span.intersection(Interval::new(TraceTime::ZERO, self.end))
     }
 
     /// A wait says its step; where it does not, the first one seen of an epoch is its first.
     fn mark_first_waits(&mut self) {
         let mut seen = HashSet::new();
-        let batches = |wait: &&mut Wait| wait.role == Role::Batch;
+        // Another profiler may have started within an epoch.
+        let batches = |wait: &&mut Wait| wait.role == Role::Batch && !wait.annotated;
         for wait in self.waits.iter_mut().filter(batches) {
             let new = seen.insert((wait.loader, wait.track, wait.epoch));
             wait.first = wait.step.map_or(new, |step| step == 0);
@@ -181,7 +192,7 @@ impl<'a> Timeline<'a> {
     /// The name of a loader, for people.
     pub(crate) fn loader_name(&self, loader: LoaderKey) -> &'a str {
         match loader.name.map(|symbol| self.trace.text(symbol)) {
-            Some(name) if !name.is_empty() => name,
+            Some(name) if !name.is_empty() => foreign::loader_name(name),
             _ => "(unnamed)",
         }
     }

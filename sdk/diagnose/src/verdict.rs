@@ -1,20 +1,20 @@
 //! The result in one sentence.
 
 use crate::cause::Cause;
-use crate::chain::PieceKind;
 use crate::links::percent;
-use crate::report::{Finding, Report, Unfinished};
+use crate::piece::PieceKind;
+use crate::report::{Finding, Link, Report, Unfinished};
 use crate::steps::MIN_STEPS;
 use gpustall_trace::Nanos;
 
 /// The verdict on a report that has everything else.
-pub(crate) fn verdict(report: &Report, complete_steps: usize) -> String {
+pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> String {
     let name = match report.name.as_str() {
         "" => String::new(),
         name => format!("{name}: "),
     };
     let hang = report.unfinished.iter().find(|open| open.hang).map(hang);
-    if complete_steps < MIN_STEPS {
+    if !judges {
         let kind = if report.evaluation {
             "evaluation"
         } else {
@@ -34,9 +34,9 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize) -> String {
     match report.findings.first() {
         Some(finding) => format!(
             "{name}{} of the window is {}; {}",
-            percent(finding.share),
+            percent(whole_share(report, finding)),
             noun(finding.cause),
-            path(finding)
+            path(report, finding)
         ),
         None => {
             let compute = report
@@ -44,12 +44,31 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize) -> String {
                 .get(crate::cause::COMPUTE)
                 .copied()
                 .unwrap_or(0.0);
+            let bound = match has_device(report) {
+                true => "compute-bound",
+                false => "healthy",
+            };
+            let none = match has_device(report) {
+                true => "no cause that can be mended takes 5 %",
+                false => "no cause takes 5 %",
+            };
             format!(
-                "{name}healthy: {} of the window is compute, no cause takes 5 %",
+                "{name}{bound}: {} of the window is compute, {none}",
                 percent(compute)
             )
         }
     }
+}
+
+/// What the sentence names: data waits as a whole, of which some may be known more finely than
+/// others; otherwise the finding.
+fn whole_share(report: &Report, finding: &Finding) -> f64 {
+    let waits = [Cause::Data, Cause::DataCompute];
+    if !waits.contains(&finding.cause) {
+        return finding.share;
+    }
+    let of = |cause: &Cause| report.breakdown.get(&cause.to_string());
+    waits.iter().filter_map(of).sum()
 }
 
 fn hang(open: &Unfinished) -> String {
@@ -67,21 +86,49 @@ fn noun(cause: Cause) -> &'static str {
         Cause::DataStartup => "waiting for the first batch of an epoch",
         Cause::HostMetrics => "metrics work",
         Cause::HostCheckpoint => "checkpointing",
+        Cause::TransferPageable => "copies of pageable memory",
+        Cause::TransferStaging => "staging copies in pinned memory",
+        Cause::TransferBandwidth => "copies and memsets",
+        Cause::HostLaunchBound => "waiting for launches, the host being slower than the device",
+        Cause::HostCompute => "host work without a launch",
+        Cause::HostCompile => "compiling and loading kernels",
+        Cause::Host => "waiting for the host",
+        Cause::SyncReadback => "the device running empty as the host waits for it",
+        Cause::AllocDevice => "allocating and freeing memory",
+        Cause::GpuDependency => "waiting for another stream",
+        Cause::GpuLaunchLatency => "submitted kernels that have not begun",
+        Cause::CommExposed => "communication that nothing hides",
+        Cause::CommStraggler => "waiting for the slowest device",
+        Cause::Unknown => "not explained by anything recorded",
     }
 }
 
+/// Whether a device was recorded, rather than threads that stand for it.
+pub(crate) fn has_device(report: &Report) -> bool {
+    report.devices.iter().any(|device| device.tid.is_none())
+}
+
 /// The chain of a finding, from its links.
-fn path(finding: &Finding) -> String {
-    let trainer = finding
-        .chain
-        .first()
-        .map_or("the trainer", |link| link.who.as_str());
+fn path(report: &Report, finding: &Finding) -> String {
+    // The first link is the device's, where one was recorded.
+    let base = u32::from(has_device(report));
+    let own = |depth: u32| {
+        let links = finding.chain.iter().filter(move |link| link.depth == depth);
+        links.max_by_key(|link| link.ns)
+    };
+    if base > 0 && !finding.cause.is_data() {
+        return device_path(finding, own(1), own(2));
+    }
+    let trainer = own(base).map_or("the trainer", |link| link.who.as_str());
     if !finding.cause.is_data() {
-        let place = finding.chain.first().map_or("", |link| link.what.as_str());
+        let place = own(base).map_or("", |link| link.what.as_str());
         return format!("{trainer} spends it {place}");
     }
     let deepest = |depth: u32| {
-        let links = finding.chain.iter().filter(move |link| link.depth == depth);
+        let links = finding
+            .chain
+            .iter()
+            .filter(move |link| link.depth == base + depth);
         links.max_by_key(|link| link.ns)
     };
     let Some(first) = deepest(1) else {
@@ -103,8 +150,19 @@ fn path(finding: &Finding) -> String {
             };
             format!("{trainer} waits for {who}, which {spend} it {busy}")
         }
+        _ if first.who == "unknown worker" && finding.evidence.get("in_process") == Some(&0.0) => {
+            format!("{trainer} waits for workers, which of them is not recorded")
+        }
+        _ if first.who == "unknown worker" && base > 0 => {
+            format!("{trainer} waits in next(); who makes the batches is not recorded")
+        }
         _ if first.who == "unknown worker" => {
             format!("which worker {trainer} waits for is not known")
+        }
+        _ if finding.evidence.get("in_process") == Some(&1.0)
+            && first.what == PieceKind::Next.to_string() =>
+        {
+            format!("{trainer} makes the batches itself in next(), in process, without a worker")
         }
         _ if finding.evidence.get("in_process") == Some(&1.0) => {
             format!(
@@ -114,4 +172,24 @@ fn path(finding: &Finding) -> String {
         }
         _ => format!("{trainer} spends it in {}", first.what),
     }
+}
+
+/// The chain of a finding of a device: the device, what its thread did, and where.
+fn device_path(finding: &Finding, did: Option<&Link>, within: Option<&Link>) -> String {
+    let device = finding
+        .chain
+        .first()
+        .map_or("the device", |link| link.who.as_str());
+    let Some(did) = did else {
+        return format!("{device} spends it so");
+    };
+    let within = match within {
+        Some(link) if link.share >= 0.5 => format!(", mostly {} {}", link.who, link.what),
+        _ => String::new(),
+    };
+    let proof = match did.evidence.as_str() {
+        "" => String::new(),
+        evidence => format!(" ({evidence})"),
+    };
+    format!("{} {}{proof}{within}", did.who, did.what)
 }

@@ -1,5 +1,6 @@
 //! The stretch of the recording that is judged, and the threads whose time it is.
 
+use crate::device::Devices;
 use crate::events::{Kind, Step};
 use crate::partition::without;
 use crate::timeline::Timeline;
@@ -17,10 +18,11 @@ pub(crate) struct Trainer {
     pub(crate) steps: Vec<Step>,
 }
 
-/// From the start of the first complete step to the end of the recording, less the pauses.
+/// From the start of the first complete step to the end of the recording, or of the last operation
+/// of a device, less the pauses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
-    /// From when to when; empty if no step was complete.
+    /// From when to when; empty if no step was complete and no device recorded.
     pub(crate) span: Interval,
     /// The span without the pauses: disjoint, in order.
     pub(crate) parts: Vec<Interval>,
@@ -35,9 +37,11 @@ impl Window {
     }
 }
 
-/// The window of a recording and the threads that it is charged for, in the order of their first
-/// steps.
-pub(crate) fn window(timeline: &Timeline<'_>) -> (Window, Vec<Trainer>) {
+/// The window of a recording and the threads that run its steps, in the order of their first ones.
+///
+/// Where the steps are another profiler's, it ends with the last operation of a device: what
+/// follows is that profiler shutting down. Without steps it spans the operations.
+pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec<Trainer>) {
     let steps = || timeline.steps.iter().filter(|step| !step.cut);
     let evaluation = !steps().any(|step| step.loader.kind == Kind::Train);
     let kind = if evaluation { Kind::Valid } else { Kind::Train };
@@ -71,15 +75,23 @@ pub(crate) fn window(timeline: &Timeline<'_>) -> (Window, Vec<Trainer>) {
         .map(|s| s.span.start)
         .min()
     else {
+        let span = devices.span();
+        let parts = without(&[span], &timeline.pauses);
         return (
             Window {
+                span,
+                parts,
                 evaluation,
-                ..Window::default()
             },
             trainers,
         );
     };
-    let span = Interval::new(start, timeline.end);
+    let last = devices.span().end;
+    let end = match timeline.foreign && last > start {
+        true => last,
+        false => timeline.end,
+    };
+    let span = Interval::new(start, end);
     let parts = without(&[span], &timeline.pauses);
     (
         Window {

@@ -25,3 +25,36 @@ fn the_example_in_the_documentation_is_a_report_and_its_text() {
         assert!(page.contains(&format!("`{field}`")) || page.contains(&format!("`{field}[]`")));
     }
 }
+
+#[test]
+fn the_page_of_causes_has_the_table_of_the_program_and_every_cause() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/causes.md");
+    let Ok(page) = std::fs::read_to_string(&path) else {
+        return;
+    };
+    let (from, to) = (
+        "<!-- the table is rules::table() -->\n",
+        "<!-- end of the table -->",
+    );
+    let (head, rest) = page.split_once(from).expect("the table has a place");
+    let (shown, tail) = rest.split_once(to).expect("the table has an end");
+    let table = format!("\n{}\n", gpustall_diagnose::rules::table());
+    // GPUSTALL_WRITE_DOCS=1 cargo test -p gpustall-diagnose --test documentation
+    if std::env::var_os("GPUSTALL_WRITE_DOCS").is_some() {
+        let page = format!("{head}{from}{table}{to}{tail}");
+        std::fs::write(path, page).expect("the page can be written");
+        return;
+    }
+    assert_eq!(shown, table, "write it anew with GPUSTALL_WRITE_DOCS=1");
+    for cause in gpustall_diagnose::Cause::ALL {
+        assert!(page.contains(&format!("### `{cause}`\n")), "{cause}");
+    }
+    for rule in gpustall_diagnose::rules::RULES {
+        for cause in rule.charges.split(", ") {
+            let known = gpustall_diagnose::Cause::ALL
+                .iter()
+                .any(|of| of.id() == cause);
+            assert!(known, "{cause}");
+        }
+    }
+}

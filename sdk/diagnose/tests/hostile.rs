@@ -11,7 +11,7 @@ use gpustall_trace::{
 };
 use proptest::prelude::*;
 
-const CATEGORIES: [&str; 10] = [
+const CATEGORIES: [&str; 18] = [
     cat::STEP,
     cat::DATA_WAIT,
     cat::EPOCH_START,
@@ -21,10 +21,18 @@ const CATEGORIES: [&str; 10] = [
     cat::PHASE,
     cat::PAUSE,
     cat::FINDING,
+    cat::KERNEL,
+    cat::KERNEL,
+    cat::GPU_MEMCPY,
+    cat::GPU_MEMSET,
+    cat::CUDA_RUNTIME,
+    cat::CUDA_DRIVER,
+    cat::CPU_OP,
+    cat::USER_ANNOTATION,
     "unheard of",
 ];
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 16] = [
     arg::LOADER,
     arg::KIND,
     arg::EPOCH,
@@ -37,15 +45,28 @@ const KEYS: [&str; 12] = [
     arg::UNFINISHED,
     arg::PANICKED,
     arg::MESSAGE,
+    arg::DEVICE,
+    arg::STREAM,
+    arg::CORRELATION,
+    arg::BYTES,
 ];
 
-const TEXTS: [&str; 6] = [
+const TEXTS: [&str; 15] = [
     "train",
     kind::VALID,
     "metrics",
     "checkpoint",
     "",
     "a\u{7}\n\t\u{200d}b",
+    "cudaMemcpyAsync",
+    "Memcpy DtoH (Device -> Pageable)",
+    "ncclKernel",
+    "cudaStreamSynchronize",
+    "cudaStreamWaitEvent",
+    "cuModuleLoadData",
+    "ProfilerStep#1",
+    "data_next",
+    "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
 ];
 
 fn time() -> impl Strategy<Value = u64> {
@@ -227,4 +248,20 @@ fn symbols_of_another_trace_are_no_names() {
         slice.name = foreign;
     }
     assert_eq!(diagnose(&trace).findings.len(), 1);
+}
+
+#[test]
+fn long_copies_under_many_kernels_do_not_make_it_slow() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let (compute, copies) = (b.stream(0, 7), b.stream(0, 8));
+    b.profiler_step(main, 0, (0, 200_000));
+    for i in 0..100_000u64 {
+        b.copy(copies, common::device::PINNED, 0, 1, (i, 200_000 + i));
+        b.launch(main, compute, i + 1, (2 * i, 2 * i + 1), (2 * i, 2 * i + 1));
+    }
+    let begun = std::time::Instant::now();
+    let report = diagnose(&b.build(400_000));
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
 }

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Wraps a batcher so that its work is recorded and its batches are tagged. A loader built on it
 /// yields [`Tagged`] batches; [`loader`](super::loader) unwraps them.
 pub fn batcher<B>(inner: B) -> TracedBatcher<B> {
+    stage::expect_tagged_batches();
     TracedBatcher {
         inner,
         queue: Arc::default(),
@@ -114,7 +115,12 @@ where
     fn batch(&self, items: Vec<I>, device: &Device) -> Tagged<O> {
         static BATCHES: AtomicU64 = AtomicU64::new(0);
         let get = stage::take_get();
-        let Some(collate) = Begun::now() else {
+        let Some(collate) = Begun::stage() else {
+            if let Some(get) = &get {
+                // It began before the recording was paused.
+                let args = Some(get.spent().collect());
+                stage::close(get, Category::DataGet, MonotonicClock::read(), args);
+            }
             return Tagged {
                 batch: self.inner.batch(items, device),
                 tag: None,
@@ -124,11 +130,11 @@ where
         let id = BatchId(BATCHES.fetch_add(1, Ordering::Relaxed));
         let count = items.len() as u64;
         let args = |begun: &Begun| -> Args {
-            Some(Box::new([
+            let batch = [
                 (arg::BATCH, Text::U64(id.0)),
                 (arg::ITEMS, Text::U64(count)),
-                begun.cpu_used(),
-            ]))
+            ];
+            Some(batch.into_iter().chain(begun.spent()).collect())
         };
         if let Some(get) = &get {
             stage::close(get, Category::DataGet, collate.at, args(get));

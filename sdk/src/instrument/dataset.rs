@@ -61,7 +61,8 @@ impl<D> TracedDataset<D> {
             && let Some(begun) = stage::take_get()
         {
             let error = Text::Owned(error.to_string().into());
-            let args = Some([(arg::ERROR, error), begun.cpu_used()].into());
+            let args = std::iter::once((arg::ERROR, error)).chain(begun.spent());
+            let args = Some(args.collect());
             stage::close(&begun, Category::DataGet, MonotonicClock::read(), args);
         }
         outcome

@@ -1,6 +1,7 @@
 //! A loader whose waits and steps are recorded.
 
 use super::batcher::{Tag, Tagged};
+use super::epochs::{Epochs, Pass};
 use super::stage::{self, Begun, InNext, PanicWitness};
 use super::steps::{LoaderKind, Position, Steps};
 use crate::recorder::record::BatchTaken;
@@ -10,14 +11,14 @@ use burn_core::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn_core::data::dataset::DatasetError;
 use burn_core::tensor::Device;
 use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
+use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Wraps a loader whose batcher is wrapped by [`batcher`](super::batcher), under a name that
 /// tells it from the program's other loaders. The result is a loader of the plain batches.
 ///
-/// Steps follow the loader: one lasts from one call of `next()` to the following one. Names that
-/// begin with `val`, `eval`, `test` or `dev` make it a loader for validation
+/// Steps follow the loader: one lasts from one call of `next()` to the following one. Names whose
+/// first word is `valid`, `eval`, `test` or the like make it a loader for validation
 /// ([`LoaderKind::from_name`]); [`loader_of_kind`] says it outright.
 pub fn loader<O: Send + 'static>(
     name: &str,
@@ -35,7 +36,8 @@ pub fn loader_of_kind<O: Send + 'static>(
     Arc::new(TracedLoader {
         inner,
         steps: Arc::new(Steps::new(name, kind)),
-        epochs: AtomicU64::new(0),
+        epochs: Arc::default(),
+        next_epoch: Mutex::new(None),
         unwrap: Tagged::into_parts,
     })
 }
@@ -55,10 +57,12 @@ pub fn untagged_loader_of_kind<O: Send + 'static>(
     name: &str,
     inner: Arc<dyn DataLoader<O>>,
 ) -> Arc<dyn DataLoader<O>> {
+    stage::expect_untagged_batches();
     Arc::new(TracedLoader {
         inner,
         steps: Arc::new(Steps::new(name, kind)),
-        epochs: AtomicU64::new(0),
+        epochs: Arc::default(),
+        next_epoch: Mutex::new(None),
         unwrap: |batch| (batch, None),
     })
 }
@@ -68,8 +72,10 @@ struct TracedLoader<T, O> {
     inner: Arc<dyn DataLoader<T>>,
     /// Shared with the slices of this loader.
     steps: Arc<Steps>,
-    /// How often this slice was iterated over.
-    epochs: AtomicU64,
+    /// Shared as well.
+    epochs: Arc<Epochs>,
+    /// The epoch that the next iteration over this slice begins, once there was one.
+    next_epoch: Mutex<Option<u64>>,
     unwrap: fn(T) -> (O, Option<Tag>),
 }
 
@@ -82,7 +88,8 @@ impl<T: 'static, O: 'static> TracedLoader<T, O> {
         Arc::new(Self {
             inner,
             steps: self.steps.clone(),
-            epochs: AtomicU64::new(self.epochs.load(Ordering::Relaxed)),
+            epochs: self.epochs.clone(),
+            next_epoch: Mutex::new(None),
             unwrap: self.unwrap,
         })
     }
@@ -90,8 +97,14 @@ impl<T: 'static, O: 'static> TracedLoader<T, O> {
 
 impl<T: 'static, O: Send + 'static> DataLoader<O> for TracedLoader<T, O> {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<O> + 'a> {
-        let epoch = self.epochs.fetch_add(1, Ordering::Relaxed);
-        let begun = Begun::now();
+        let pass = {
+            let mut next = self.next_epoch.lock();
+            let pass = self.epochs.begin(*next);
+            *next = Some(pass.epoch + 1);
+            pass
+        };
+        let epoch = pass.epoch;
+        let begun = Begun::wait();
         if let Some(begun) = &begun {
             stage::open_with(begun, Category::EpochStart, epoch_args(&self.steps, epoch));
         }
@@ -107,6 +120,7 @@ impl<T: 'static, O: Send + 'static> DataLoader<O> for TracedLoader<T, O> {
             inner,
             steps: &self.steps,
             position: Position { epoch, step: 0 },
+            _pass: pass,
             unwrap: self.unwrap,
         })
     }
@@ -129,6 +143,7 @@ struct TracedIterator<'a, T, O> {
     steps: &'a Steps,
     /// Of the next call of `next()`.
     position: Position,
+    _pass: Pass,
     unwrap: fn(T) -> (O, Option<Tag>),
 }
 
@@ -139,7 +154,7 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
         let position = self.position;
         self.position.step += 1;
         let _in_next = InNext::enter();
-        let begun = Begun::now();
+        let begun = Begun::wait();
         let now = begun.map_or_else(MonotonicClock::read, |begun| begun.at);
         self.steps.reach(position, now);
         let Some(begun) = begun else {
@@ -173,7 +188,7 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
                 (Category::DataWait, Some(Ok(batch)))
             }
         };
-        args.push(begun.cpu_used());
+        args.extend(begun.spent());
         stage::close(&begun, cat, end, Some(args.into()));
         item
     }

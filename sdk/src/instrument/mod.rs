@@ -36,6 +36,8 @@ mod batcher;
 #[cfg(feature = "burn")]
 mod dataset;
 #[cfg(feature = "burn")]
+mod epochs;
+#[cfg(feature = "burn")]
 mod loader;
 mod phase;
 #[cfg_attr(
@@ -47,6 +49,8 @@ pub(crate) mod queue;
 mod stage;
 mod step;
 mod steps;
+#[cfg(feature = "burn")]
+mod thread_time;
 
 #[cfg(feature = "burn")]
 pub use batcher::{Tagged, TracedBatcher, batcher};

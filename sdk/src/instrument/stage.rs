@@ -4,12 +4,27 @@
 //! clock for each would cost more than many items do, so the clock is read at the first item of
 //! a batch and when the batcher is called: what lies between is the *get* stage.
 
+use super::thread_time;
 use crate::recorder::gate::{self, Generation};
 use crate::recorder::ring::push;
 use crate::recorder::{Args, Category, Record, Text};
 use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+/// Whether batchers were wrapped, and loaders whose batchers were not.
+static TAGGED: AtomicBool = AtomicBool::new(false);
+static UNTAGGED: AtomicBool = AtomicBool::new(false);
+
+/// There is a batcher that ends the get stages of its workers.
+pub(crate) fn expect_tagged_batches() {
+    TAGGED.store(true, Ordering::Relaxed);
+}
+
+/// There is a loader whose workers have get stages that nothing ends.
+pub(crate) fn expect_untagged_batches() {
+    UNTAGGED.store(true, Ordering::Relaxed);
+}
 
 /// Every how many reads of items one is recorded; 0: none.
 static ITEM_SAMPLING: AtomicU32 = AtomicU32::new(0);
@@ -24,29 +39,40 @@ pub(crate) struct Begun {
     pub(crate) generation: Generation,
     pub(crate) at: MonoTime,
     cpu_ns: u64,
+    runnable_ns: Option<u64>,
 }
 
 impl Begun {
-    /// Now, if a session records.
-    pub(crate) fn now() -> Option<Self> {
+    /// A wait begins now, if a session records.
+    pub(crate) fn wait() -> Option<Self> {
         gate::recording().map(|generation| Self {
             generation,
-            cpu_ns: thread_cpu_ns(),
+            cpu_ns: thread_time::cpu_ns(),
+            runnable_ns: None,
             at: MonotonicClock::read(),
         })
     }
 
-    /// CPU time that the thread used since, as an argument.
-    pub(crate) fn cpu_used(&self) -> (&'static str, Text) {
-        let used = thread_cpu_ns().saturating_sub(self.cpu_ns);
-        (arg::CPU_NS, Text::U64(used))
+    /// A stage in which a batch is made begins now, if a session records.
+    pub(crate) fn stage() -> Option<Self> {
+        gate::recording().map(|generation| Self {
+            generation,
+            runnable_ns: thread_time::runnable_ns(),
+            cpu_ns: thread_time::cpu_ns(),
+            at: MonotonicClock::read(),
+        })
     }
-}
 
-/// CPU time of the calling thread in nanoseconds; a system call, so once a batch and not an item.
-fn thread_cpu_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    (t.tv_sec as u64) * 1_000_000_000 + t.tv_nsec as u64
+    /// How the thread spent its time since, as arguments: on a CPU, and waiting for one.
+    pub(crate) fn spent(&self) -> impl Iterator<Item = (&'static str, Text)> {
+        let since = |now: u64, then: u64| Text::U64(now.saturating_sub(then));
+        let cpu = (arg::CPU_NS, since(thread_time::cpu_ns(), self.cpu_ns));
+        let runnable = self.runnable_ns.and_then(|then| {
+            let now = thread_time::runnable_ns()?;
+            Some((arg::RUNNABLE_NS, since(now, then)))
+        });
+        std::iter::once(cpu).chain(runnable)
+    }
 }
 
 /// Whether a thread makes batches. Items are also read outside of loaders (to compute the mean
@@ -54,7 +80,9 @@ fn thread_cpu_ns() -> u64 {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Unknown,
-    /// A worker of a loader.
+    /// A worker of a loader by its name; whether its batcher is wrapped shows in its first batch.
+    NamedWorker,
+    /// A worker of a loader whose batcher is wrapped.
     Worker,
     /// Inside the `next()` of a loader.
     InNext,
@@ -84,27 +112,32 @@ pub(crate) fn reading() -> Option<Generation> {
     Some(generation)
 }
 
-/// Burn's workers are known by their names before they made a batch; others from then on.
+/// Burn's workers are known by their names.
 #[cold]
 fn learn_role() -> Role {
     let is_worker = std::thread::current()
         .name()
         .is_some_and(|name| name.starts_with("dataloader-"));
-    let role = if is_worker { Role::Worker } else { Role::Other };
+    let role = if is_worker {
+        Role::NamedWorker
+    } else {
+        Role::Other
+    };
     let _ = ROLE.try_with(|r| r.set(role));
     role
 }
 
-/// Whether this thread is inside the `next()` of a loader. A thread that makes a batch elsewhere
-/// is a worker.
+/// Whether this thread, which makes a batch, is inside the `next()` of a loader.
 pub(crate) fn makes_batch_in_next() -> bool {
     ROLE.try_with(|role| {
-        if role.get() == Role::InNext {
-            true
-        } else {
+        let known = match role.get() {
+            Role::Unknown => learn_role(),
+            known => known,
+        };
+        if known == Role::NamedWorker {
             role.set(Role::Worker);
-            false
         }
+        known == Role::InNext
     })
     .unwrap_or(false)
 }
@@ -130,9 +163,14 @@ impl Drop for InNext {
 
 #[cold]
 fn begin_get() {
-    if let Some(begun) = Begun::now() {
+    if let Some(begun) = Begun::stage() {
         let _ = GET.try_with(|get| get.set(Some(begun)));
-        open(&begun, Category::DataGet);
+        let ends = ROLE.try_with(Cell::get) != Ok(Role::NamedWorker)
+            || TAGGED.load(Ordering::Relaxed) && !UNTAGGED.load(Ordering::Relaxed);
+        // One that may never end is not shown as one that hangs.
+        if ends {
+            open(&begun, Category::DataGet);
+        }
     }
 }
 

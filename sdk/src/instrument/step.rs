@@ -1,14 +1,15 @@
 //! Steps of a loop that has no loader.
 
 use super::steps::{LoaderKind, Position, Steps};
-use gpustall_trace::MonotonicClock;
+use crate::recorder::ring::current_tid;
+use gpustall_trace::{MonotonicClock, Tid};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// The loops that were named so far.
-static LOOPS: Mutex<Option<HashMap<String, Loop>>> = Mutex::new(None);
+/// The loops that were named so far. Each thread that runs one of them counts its own steps.
+static LOOPS: Mutex<Option<HashMap<(String, Tid), Loop>>> = Mutex::new(None);
 
 struct Loop {
     steps: Arc<Steps>,
@@ -34,7 +35,7 @@ pub fn step(name: &str) -> StepGuard {
         let mut loops = LOOPS.lock();
         let known = loops
             .get_or_insert_with(HashMap::new)
-            .entry(name.to_owned())
+            .entry((name.to_owned(), current_tid()))
             .or_insert_with(|| Loop {
                 steps: Arc::new(Steps::new(name, LoaderKind::Train)),
                 next: 0,

@@ -20,14 +20,24 @@ pub enum LoaderKind {
 }
 
 impl LoaderKind {
-    /// [`Valid`](Self::Valid) for names that begin with `val`, `eval`, `test` or `dev`, in any
-    /// case; otherwise [`Train`](Self::Train).
+    /// [`Valid`](Self::Valid) for names whose first word, in any case, is `val`, `valid`,
+    /// `validate`, `validation`, `eval`, `evaluate`, `evaluation`, `test` or `dev`; otherwise
+    /// [`Train`](Self::Train).
     pub fn from_name(name: &str) -> Self {
-        let name = name.to_ascii_lowercase();
-        if ["val", "eval", "test", "dev"]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
-        {
+        let word = name.split(|c: char| !c.is_alphabetic()).next();
+        let word = word.unwrap_or_default().to_ascii_lowercase();
+        const VALID: [&str; 9] = [
+            "val",
+            "valid",
+            "validate",
+            "validation",
+            "eval",
+            "evaluate",
+            "evaluation",
+            "test",
+            "dev",
+        ];
+        if VALID.contains(&word.as_str()) {
             Self::Valid
         } else {
             Self::Train
@@ -170,10 +180,10 @@ mod tests {
 
     #[test]
     fn loaders_that_evaluate_are_known_by_their_names() {
-        for name in ["valid", "Validation", "eval", "test"] {
+        for name in ["valid", "Validation", "eval-2", "test_set", "val.a"] {
             assert_eq!(LoaderKind::from_name(name), LoaderKind::Valid);
         }
-        for name in ["train", "imagenet", "pretrain"] {
+        for name in ["train", "imagenet", "pretrain", "device0", "values", ""] {
             assert_eq!(LoaderKind::from_name(name), LoaderKind::Train);
         }
     }

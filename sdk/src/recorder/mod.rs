@@ -11,6 +11,7 @@
 //! ring drops the event and counts it. Whether anything is recorded at all is one relaxed load
 //! ([`gate`]).
 
+pub(crate) mod batches;
 pub(crate) mod emit;
 pub(crate) mod gate;
 pub(crate) mod names;

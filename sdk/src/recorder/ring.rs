@@ -19,6 +19,10 @@ pub(crate) const RESERVED_RECORDS: usize = DEFAULT_RING_RECORDS / 8;
 /// Threads that one session records at a time; further ones are counted as lost.
 pub(crate) const MAX_THREADS: usize = 1024;
 
+/// Slices of the pipeline within one another whose beginnings are shown; deeper ones are recorded
+/// when they end, as all others.
+const MAX_OWED: usize = 64;
+
 /// What the threads and the writer of one session share.
 #[derive(Debug)]
 pub(crate) struct Exchange {
@@ -69,8 +73,11 @@ pub(crate) struct Lane {
 /// The writing end.
 struct Local {
     exchange: Arc<Exchange>,
-    /// `None` when the session has too many threads.
-    records: Option<rtrb::Producer<Record>>,
+    records: rtrb::Producer<Record>,
+    /// When the slices began whose beginnings are in the ring and whose ends are not: a slot is
+    /// kept for each end, since a beginning without its end would read as a slice that goes on to
+    /// the end of the recording.
+    owed: Vec<MonoTime>,
 }
 
 static CURRENT: RwLock<Option<Arc<Exchange>>> = RwLock::new(None);
@@ -120,14 +127,12 @@ impl Exchange {
         self.threads.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn join(self: Arc<Self>) -> Local {
+    /// A ring for the calling thread, unless there are too many.
+    fn join(self: Arc<Self>) -> Option<Local> {
         let count = self.threads.fetch_add(1, Ordering::Relaxed);
         if count >= MAX_THREADS as u64 {
             self.threads.fetch_sub(1, Ordering::Relaxed);
-            return Local {
-                exchange: self,
-                records: None,
-            };
+            return None;
         }
         let (producer, consumer) = rtrb::RingBuffer::new(DEFAULT_RING_RECORDS);
         let thread = std::thread::current();
@@ -136,24 +141,33 @@ impl Exchange {
             name: thread.name().unwrap_or_default().to_owned(),
             records: consumer,
         });
-        Local {
+        Some(Local {
             exchange: self,
-            records: Some(producer),
-        }
+            records: producer,
+            owed: Vec::with_capacity(MAX_OWED),
+        })
     }
 }
 
 impl Local {
     fn push(&mut self, record: Record) {
-        let lost = &self.exchange.lost;
-        let Some(records) = &mut self.records else {
-            lost.threads.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
         let essential = record.is_essential();
-        if !essential && records.slots() <= RESERVED_RECORDS {
-            lost.spans.fetch_add(1, Ordering::Relaxed);
-        } else if records.push(record).is_err() {
+        // Slots that stay free for others.
+        let kept = match &record {
+            _ if !essential => RESERVED_RECORDS,
+            Record::Open { .. } if self.owed.len() == MAX_OWED => return,
+            Record::Open { .. } => self.owed.len() + 1,
+            Record::Slice { start, .. } if self.settle(*start) => 0,
+            _ => self.owed.len(),
+        };
+        let begun = match &record {
+            Record::Open { start, .. } => Some(*start),
+            _ => None,
+        };
+        if self.records.slots() > kept && self.records.push(record).is_ok() {
+            self.owed.extend(begun);
+        } else {
+            let lost = &self.exchange.lost;
             let counter = if essential {
                 &lost.pipeline
             } else {
@@ -161,6 +175,15 @@ impl Local {
             };
             counter.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    /// Whether the beginning of this slice is in the ring, so that a slot is kept for its end.
+    fn settle(&mut self, start: MonoTime) -> bool {
+        let position = self.owed.iter().rposition(|begun| *begun == start);
+        // Those inside it ended without being recorded (they left their guard behind).
+        position
+            .map(|position| self.owed.truncate(position))
+            .is_some()
     }
 }
 
@@ -194,7 +217,11 @@ fn push_first(local: &mut Option<Local>, generation: Generation, record: Record)
     if exchange.generation != generation {
         return true;
     }
-    local.insert(exchange.join()).push(record);
+    match exchange.join() {
+        Some(joined) => local.insert(joined).push(record),
+        // Asked again with the next event: threads end and make room.
+        None => return false,
+    }
     true
 }
 

@@ -17,6 +17,10 @@ pub const DRAIN_INTERVAL: Duration = Duration::from_millis(20);
 /// How often drained events are handed to the operating system: what a killed process loses.
 pub const FLUSH_INTERVAL: Nanos = Nanos::new(200_000_000);
 
+/// Events that a session keeps by default. `finish` holds them all in memory, at about 300 bytes
+/// each.
+pub const DEFAULT_MAX_EVENTS: u64 = 4_000_000;
+
 /// A running writer thread.
 #[derive(Debug)]
 pub(crate) struct WriterThread {
@@ -37,12 +41,16 @@ pub(crate) struct WriterOutcome {
 
 impl WriterThread {
     /// Starts the thread.
-    pub(crate) fn spawn(exchange: Arc<Exchange>, emitter: Emitter) -> std::io::Result<Self> {
+    pub(crate) fn spawn(
+        exchange: Arc<Exchange>,
+        emitter: Emitter,
+        max_events: u64,
+    ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = std::thread::Builder::new()
             .name("gpustall-writer".into())
-            .spawn(move || Writer::new(exchange, emitter).run(&seen))?;
+            .spawn(move || Writer::new(exchange, emitter, max_events).run(&seen))?;
         Ok(Self { stop, thread })
     }
 
@@ -60,8 +68,33 @@ struct Writer {
     lanes: Vec<DrainedLane>,
     steps: OpenSlices,
     paused: Option<MonoTime>,
-    reported_losses: [u64; 3],
+    budget: Budget,
+    reported_losses: [u64; 4],
     error: Option<WriteError>,
+}
+
+/// How many events the session may still keep.
+struct Budget {
+    max: u64,
+    kept: u64,
+    refused: u64,
+}
+
+impl Budget {
+    /// Whether one event more is kept. When the limit is reached, events of the data pipeline go
+    /// on for as many again: they are few, and the diagnosis rests on them.
+    fn keeps(&mut self, record: &Record) -> bool {
+        let limit = match record.is_essential() {
+            true => self.max.saturating_mul(2),
+            false => self.max,
+        };
+        let keeps = self.kept < limit;
+        match keeps {
+            true => self.kept += 1,
+            false => self.refused += 1,
+        }
+        keeps
+    }
 }
 
 struct DrainedLane {
@@ -70,14 +103,19 @@ struct DrainedLane {
 }
 
 impl Writer {
-    fn new(exchange: Arc<Exchange>, emitter: Emitter) -> Self {
+    fn new(exchange: Arc<Exchange>, emitter: Emitter, max_events: u64) -> Self {
         Self {
             exchange,
             emitter,
             lanes: Vec::new(),
             steps: OpenSlices::default(),
             paused: None,
-            reported_losses: [0; 3],
+            budget: Budget {
+                max: max_events,
+                kept: 0,
+                refused: 0,
+            },
+            reported_losses: [0; 4],
             error: None,
         }
     }
@@ -120,6 +158,7 @@ impl Writer {
             lanes,
             emitter,
             steps,
+            budget,
             ..
         } = self;
         lanes.retain_mut(|lane| {
@@ -128,7 +167,8 @@ impl Writer {
             // At most one ring's worth, so that no thread keeps the writer from the others.
             for _ in 0..DEFAULT_RING_RECORDS {
                 match lane.lane.records.pop() {
-                    Ok(record) => write(emitter, steps, lane, record),
+                    Ok(record) if budget.keeps(&record) => write(emitter, steps, lane, record),
+                    Ok(_) => {}
                     Err(_) => break,
                 }
             }
@@ -138,6 +178,7 @@ impl Writer {
             }
             !over
         });
+        self.emitter.drained();
     }
 
     fn flush(&mut self, now: MonoTime, last: bool) {
@@ -155,8 +196,9 @@ impl Writer {
             lane.open.write(&mut self.emitter, now, last);
         }
         self.emitter.held_back_depths();
-        let losses = self.exchange.lost.by_source();
-        for ((source, total), reported) in losses.into_iter().zip(&mut self.reported_losses) {
+        let refused = [("events beyond max_events", self.budget.refused)];
+        let losses = self.exchange.lost.by_source().into_iter().chain(refused);
+        for ((source, total), reported) in losses.zip(&mut self.reported_losses) {
             if total != *reported {
                 *reported = total;
                 self.emitter.loss(source, now, total);

@@ -73,6 +73,18 @@ pub enum ReadError {
         /// What was found instead.
         reason: String,
     },
+    /// The file is no trace of any kind that gpustall reads.
+    #[error(
+        "{} is not a trace that gpustall reads: {reason}; give it a file that gpustall, PyTorch's \
+         profiler or another writer of Chrome JSON made",
+        path.display()
+    )]
+    NotATrace {
+        /// The file.
+        path: PathBuf,
+        /// What was found instead.
+        reason: String,
+    },
     /// The file was written by a newer gpustall.
     #[error(
         "{} has trace schema {found}, this gpustall reads up to {supported}; update gpustall",

@@ -5,7 +5,8 @@
 //! started on `CLOCK_MONOTONIC`. While a job runs, events are appended to a crash-safe
 //! [`PartialWriter`]; at the end [`write_finished`] rewrites them as one Chrome JSON file that
 //! Perfetto opens and that also carries everything recorded in a lossless block of its own.
-//! [`read`] reads either back.
+//! [`read`] reads either back; [`read_any`] also takes the traces of PyTorch's profiler and other
+//! programs that write Chrome JSON.
 //!
 //! The file format is described in `docs/trace-format.md`; the names that the recorder writes and
 //! the diagnosis reads are in [`vocab`].
@@ -22,14 +23,14 @@ mod value;
 pub mod vocab;
 
 pub use chrome::{
-    ArgsRef, EventRef, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, WriteStats, partial_path,
-    read, write_finished,
+    ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, Source,
+    WriteStats, partial_path, read, read_any, write_finished,
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
 pub use model::{
-    Arg, Args, AsyncSlice, CounterSample, CounterSeries, Flow, FlowEnd, Instant, Loss, Meta,
-    Process, Slice, State, Trace, Track, TrackKind,
+    Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, Flow, FlowEnd, Instant, Loss,
+    Meta, Process, Slice, State, Trace, Track, TrackKind,
 };
 pub use schema::TRACE_SCHEMA;
 pub use strings::{Strings, Symbol};

@@ -42,11 +42,13 @@ pub struct Trace {
 pub struct Meta {
     /// What the user called the recording.
     pub name: String,
-    /// Version of gpustall that recorded it.
+    /// What recorded it: the version of gpustall; or `kineto`, `kineto (legacy)` or `chrome` for a
+    /// file of another program.
     pub recorder: String,
-    /// Trace time zero on `CLOCK_MONOTONIC`.
+    /// Trace time zero on `CLOCK_MONOTONIC`; zero for a trace of another program.
     pub start_mono: MonoTime,
-    /// Trace time zero on the wall clock, nanoseconds since the Unix epoch. For people only.
+    /// Trace time zero on the wall clock, nanoseconds since the Unix epoch; zero if
+    /// not known. For people only.
     pub start_unix_ns: u64,
     /// End of the recording; for a partial file, the time of its last event.
     pub end: TraceTime,
@@ -59,6 +61,23 @@ pub struct Meta {
     /// What the user should know about this recording (a sidecar that was absent, a subscriber
     /// that was already taken), each one sentence.
     pub notes: Vec<String>,
+    /// Devices that the machine has, as far as the recorder named them; not only those used.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceInfo>,
+}
+
+/// A device that can run kernels.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceInfo {
+    /// Its number, as in [`arg::DEVICE`](crate::vocab::arg::DEVICE).
+    pub id: u32,
+    /// What its maker calls it (`NVIDIA H200`).
+    pub name: String,
+    /// Its memory in bytes; 0 if the recorder did not say.
+    pub memory_bytes: u64,
+    /// Streaming multiprocessors; 0 if the recorder did not say.
+    pub multiprocessors: u32,
 }
 
 /// How far a recording got.

@@ -41,6 +41,36 @@ pub mod cat {
     pub const BATCH: &str = "batch";
     /// Instant in a partial file only: a slice that was still open when the file was flushed.
     pub const OPEN: &str = "open";
+    /// Slice on a device's track: a kernel ran. Arguments [`DEVICE`](super::arg::DEVICE),
+    /// [`STREAM`](super::arg::STREAM), [`CORRELATION`](super::arg::CORRELATION).
+    pub const KERNEL: &str = "kernel";
+    /// Slice on a device's track: a copy ran. Its name says from where to where, in the words of
+    /// Kineto (`Memcpy HtoD (Pageable -> Device)`). Arguments as [`KERNEL`] and `bytes`.
+    pub const GPU_MEMCPY: &str = "gpu_memcpy";
+    /// Slice on a device's track: memory was set. Arguments as [`GPU_MEMCPY`].
+    pub const GPU_MEMSET: &str = "gpu_memset";
+    /// Slice on a thread: a call of the CUDA runtime. Argument `correlation`: that of the
+    /// device operation it submitted, if any.
+    pub const CUDA_RUNTIME: &str = "cuda_runtime";
+    /// Slice on a thread: a call of the CUDA driver. Argument `correlation`.
+    pub const CUDA_DRIVER: &str = "cuda_driver";
+    /// Slice: a stream, context or event was waited for, as the device saw it.
+    pub const CUDA_SYNC: &str = "cuda_sync";
+    /// Slice on a thread: an operator of the framework.
+    pub const CPU_OP: &str = "cpu_op";
+    /// Slice on a thread: the user, or the framework for him, named this stretch.
+    pub const USER_ANNOTATION: &str = "user_annotation";
+    /// Slice on a synthetic track beside a stream: from the first to the last device operation that
+    /// was submitted inside a [`USER_ANNOTATION`].
+    pub const GPU_USER_ANNOTATION: &str = "gpu_user_annotation";
+    /// Slice on a thread: a Python function.
+    pub const PYTHON_FUNCTION: &str = "python_function";
+    /// Slice: the profiler took this time for itself.
+    pub const OVERHEAD: &str = "overhead";
+    /// Flow from an operator to the one that computes its gradient.
+    pub const FWDBWD: &str = "fwdbwd";
+    /// Flow from the call that submitted a device operation to the operation.
+    pub const AC2G: &str = "ac2g";
     /// Slice on the findings track.
     pub const FINDING: &str = "finding";
     /// Slice on a synthetic track beside a thread: a stretch of time that the thread was not on a
@@ -83,10 +113,34 @@ pub mod arg {
     /// optional, on [`DATA_GET`](super::cat::DATA_GET), [`DATA_COLLATE`](super::cat::DATA_COLLATE)
     /// and [`DATA_WAIT`](super::cat::DATA_WAIT).
     pub const CPU_NS: &str = "cpu_ns";
+    /// Nanoseconds in which the thread was ready to run in the slice and waited for a CPU. With
+    /// [`CPU_NS`], what is left of the slice is time in which it was blocked.
+    pub const RUNNABLE_NS: &str = "runnable_ns";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
     pub const INDEX: &str = "index";
+    /// Number of the device.
+    pub const DEVICE: &str = "device";
+    /// Number of the stream on its device.
+    pub const STREAM: &str = "stream";
+    /// What joins a call to the device operation that it submitted; unique in a process.
+    pub const CORRELATION: &str = "correlation";
+    /// Bytes moved or set.
+    pub const BYTES: &str = "bytes";
+    /// What a copy reached, 10^9 bytes a second.
+    pub const BANDWIDTH: &str = "memory bandwidth (GB/s)";
+    /// What joins operators, calls and device operations of one operator, in Kineto's traces.
+    pub const EXTERNAL_ID: &str = "External id";
+    /// What was waited for, on [`CUDA_SYNC`](super::cat::CUDA_SYNC): `Event Sync`,
+    /// `Stream Wait Event`, `Stream Sync` or `Context Sync`.
+    pub const SYNC_KIND: &str = "cuda_sync_kind";
+    /// Stream on which the event was recorded that a [`CUDA_SYNC`](super::cat::CUDA_SYNC) waited for.
+    pub const WAIT_ON_STREAM: &str = "wait_on_stream";
+    /// [`CORRELATION`] of the call that recorded that event.
+    pub const WAIT_ON_RECORD: &str = "wait_on_cuda_event_record_corr_id";
+    /// What kind of collective an NCCL kernel is (`allreduce`).
+    pub const COLLECTIVE: &str = "Collective name";
     /// What went wrong. Text.
     pub const ERROR: &str = "error";
     /// What happened. Text.

@@ -15,18 +15,22 @@ const ARROW: &str = "starved by";
 pub(super) fn draw(trace: &mut Trace, stalls: &[Drawn]) {
     let finding = trace.strings.intern(cat::FINDING);
     let arrow = trace.strings.intern(ARROW);
-    let several = stalls
-        .iter()
-        .any(|stall| stall.trainer != stalls[0].trainer);
+    let several = stalls.iter().any(|stall| stall.device != stalls[0].device);
     let mut tracks: BTreeMap<usize, TrackId> = BTreeMap::new();
     let mut arrows = Vec::new();
     for stall in stalls {
-        let known = tracks.get(&stall.trainer).copied();
+        let known = tracks.get(&stall.device).copied();
         let Some(track) = known.or_else(|| track(trace, stall, several)) else {
             return;
         };
-        tracks.insert(stall.trainer, track);
+        tracks.insert(stall.device, track);
         push(trace, track, finding, &stall.name, stall.span, &stall.args);
+        arrows.extend(stall.launch.and_then(|to| ends(track, stall.span, to)));
+        arrows.extend(
+            stall
+                .kernel
+                .map(|kernel| to_kernel(track, stall.span, kernel)),
+        );
         for (i, piece) in stall.pieces.iter().enumerate() {
             push(trace, track, finding, &piece.name, piece.span, &piece.args);
             let first_of_worker = i == 0
@@ -67,6 +71,18 @@ fn ends(track: TrackId, piece: Interval, to: FlowTarget) -> Option<(FlowEnd, Flo
         },
     );
     both.contains(at).then_some(ends)
+}
+
+/// An arrow from the last moment of a stall to the start of the kernel that ended it.
+fn to_kernel(track: TrackId, stall: Interval, kernel: FlowTarget) -> (FlowEnd, FlowEnd) {
+    let last = TraceTime::from_nanos(stall.end.as_nanos().saturating_sub(1));
+    (
+        FlowEnd { track, at: last },
+        FlowEnd {
+            track: kernel.track,
+            at: kernel.span.start,
+        },
+    )
 }
 
 fn push(

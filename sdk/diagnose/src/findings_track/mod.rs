@@ -1,7 +1,8 @@
 //! Drawing the findings into the trace.
 //!
-//! One track per trainer, beside the steps: a slice for each stall of a finding, below it the
-//! pieces of its chain, which partition it, with arrows into the slices that they come from.
+//! One track per device, or per trainer that stands for it, beside the steps: a slice for each
+//! stall of a finding, below it the pieces of its chain, which partition it, with arrows into the
+//! slices that they come from, and to the launch and the kernel that ended it.
 
 mod draw;
 mod place;
@@ -10,8 +11,8 @@ mod plan;
 use crate::report::Report;
 use gpustall_trace::Trace;
 
-/// Name of the tracks that findings are drawn on; where there are several trainers, the name of
-/// the thread follows.
+/// Name of the tracks that findings are drawn on; where there are several devices, the name
+/// of each follows.
 pub const TRACK_NAME: &str = "starvation chains";
 
 /// No more stalls than this are drawn, the longest first; each drawn one of a finding says in

@@ -6,7 +6,7 @@ use gpustall_trace::vocab::cat;
 use gpustall_trace::{Pid, Process, Tid, Trace, Track, TrackId, TrackKind};
 use std::collections::HashSet;
 
-/// Thread ids of the tracks start here, one for each trainer.
+/// Thread ids of the tracks start here, one for each device.
 const FIRST_TID: u32 = Pid::SYNTHETIC + 0x0100_0000;
 
 /// Removes what an earlier call drew.
@@ -38,15 +38,15 @@ fn is_own(trace: &Trace, track: &Track) -> bool {
         && trace.text(track.name).starts_with(TRACK_NAME)
 }
 
-/// A track for a trainer's stalls; new unless an earlier call left it.
+/// A track for the stalls of a device; new unless an earlier call left it.
 pub(super) fn track(trace: &mut Trace, stall: &Drawn, several: bool) -> Option<TrackId> {
-    let tid = Tid(FIRST_TID.saturating_add(u32::try_from(stall.trainer).ok()?));
+    let tid = Tid(FIRST_TID.saturating_add(u32::try_from(stall.device).ok()?));
     let own = |track: &Track| track.tid == tid && is_own(trace, track);
     if let Some(position) = trace.tracks.iter().position(own) {
         return u32::try_from(position).ok().map(TrackId);
     }
     let title = match several {
-        true => format!("{TRACK_NAME}: {}", stall.thread),
+        true => format!("{TRACK_NAME}: {}", stall.name_of_device),
         false => TRACK_NAME.to_owned(),
     };
     let name = trace.strings.intern(&title);

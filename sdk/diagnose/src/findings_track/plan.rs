@@ -1,27 +1,32 @@
 //! What is to be drawn, free of borrows from the trace.
 
 use super::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS};
-use crate::chain::{Edge, Piece, PieceKind, walk};
-use crate::charge::{Source, Stall, charge};
+use crate::analysis::Charged;
+use crate::chain::walk;
+use crate::charge::{Account, Source, Stall};
 use crate::finding::group_of;
+use crate::piece::{Edge, Piece, PieceKind};
 use crate::report::{Finding, Report};
 use crate::tally::on_cpu;
 use crate::timeline::Timeline;
-use crate::window::{Trainer, window};
-use gpustall_trace::{Interval, Trace, TrackId};
+use gpustall_trace::{Interval, Nanos, Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// A stall.
 pub(super) struct Drawn {
-    /// Position and name of its trainer.
-    pub(super) trainer: usize,
-    pub(super) thread: String,
+    /// Position and name of its device, or of the thread that stands for it.
+    pub(super) device: usize,
+    pub(super) name_of_device: String,
     pub(super) span: Interval,
     pub(super) name: String,
     pub(super) args: Vec<(&'static str, Arg)>,
     /// The wait slice, if it is a wait.
     pub(super) wait: Option<FlowTarget>,
+    /// The kernel that ended the stall of a device, where the slice ends with it.
+    pub(super) kernel: Option<FlowTarget>,
+    /// The call that launched it.
+    pub(super) launch: Option<FlowTarget>,
     pub(super) pieces: Vec<DrawnPiece>,
 }
 
@@ -48,9 +53,9 @@ pub(super) enum Arg {
 
 /// What to draw: the stalls of the report's findings, the longest first.
 pub(super) fn plan(trace: &Trace, report: &Report) -> Vec<Drawn> {
-    let timeline = Timeline::of(trace);
-    let (window, trainers) = window(&timeline);
-    let accounts = charge(&timeline, &window, &trainers);
+    let Charged {
+        timeline, accounts, ..
+    } = Charged::of(trace);
     let finding_of = |stall: &Stall| {
         let (cause, loader) = group_of(&timeline, stall);
         let kind = loader.map(|loader| loader.kind.as_str());
@@ -64,7 +69,7 @@ pub(super) fn plan(trace: &Trace, report: &Report) -> Vec<Drawn> {
     let mut stalls: Vec<(usize, &Stall)> = stalls
         .filter_map(|stall| Some((finding_of(stall)?, stall)))
         .collect();
-    stalls.sort_by_key(|(_, stall)| (Reverse(stall.lost), stall.start(), stall.trainer));
+    stalls.sort_by_key(|(_, stall)| (Reverse(stall.lost), stall.start(), stall.device));
     let mut room = MAX_DRAWN_PIECES;
     let mut chosen = Vec::new();
     for &(finding, stall) in stalls.iter().take(MAX_DRAWN_STALLS) {
@@ -79,25 +84,43 @@ pub(super) fn plan(trace: &Trace, report: &Report) -> Vec<Drawn> {
     for &(finding, _) in &stalls[chosen.len()..] {
         *left_out.entry(finding).or_default() += 1;
     }
-    let draw = |(finding, stall, pieces): (usize, &Stall, Vec<Piece>)| {
+    let mut all = Vec::new();
+    for (finding, stall, pieces) in chosen {
         let left_out = left_out.get(&finding).copied().unwrap_or(0);
-        drawn(&timeline, &trainers, (finding, left_out), stall, &pieces)
-    };
-    chosen.into_iter().map(draw).collect()
+        let known = (&timeline, accounts.as_slice(), (finding, left_out));
+        if accounts
+            .get(stall.device)
+            .is_none_or(|account| account.device.is_none())
+        {
+            all.push(drawn(known, stall, stall.whole(), &pieces));
+            continue;
+        }
+        // The parts of one device's stalls of several causes lie between each other.
+        for &part in &stall.parts {
+            let inside = |piece: &&Piece| part.contains(piece.span.start);
+            let pieces: Vec<Piece> = pieces.iter().filter(inside).copied().collect();
+            all.push(drawn(known, stall, part, &pieces));
+        }
+    }
+    all
 }
 
+/// What a slice is drawn from: the timeline, the accounts, the finding and how many of its stalls
+/// are not drawn.
+type Known<'a> = (&'a Timeline<'a>, &'a [Account], (usize, u64));
+
 fn drawn(
-    timeline: &Timeline<'_>,
-    trainers: &[Trainer],
-    (finding, left_out): (usize, u64),
+    (timeline, accounts, (finding, left_out)): Known<'_>,
     stall: &Stall,
+    span: Interval,
     pieces: &[Piece],
 ) -> Drawn {
-    let end = stall.parts.last().map_or(stall.start(), |part| part.end);
+    let whole = span == stall.whole();
+    let length = if whole { stall.lost } else { span.len() };
     let mut args = vec![
         ("cause", Arg::Text(stall.cause.id().to_owned())),
         ("finding", Arg::Number(finding as u64 + 1)),
-        ("lost_ns", Arg::Number(stall.lost.get())),
+        ("lost_ns", Arg::Number(length.get())),
     ];
     let mut wait = None;
     if let Source::Wait(i) = stall.source
@@ -121,24 +144,33 @@ fn drawn(
     if left_out > 0 {
         args.push(("left_out", Arg::Number(left_out)));
     }
-    let trainer = trainers.get(stall.trainer);
+    let account = accounts.get(stall.device);
+    let slice = |at: Option<usize>| {
+        let slice = timeline.trace.slices.get(at?)?;
+        Some(FlowTarget {
+            track: slice.track,
+            span: slice.span,
+        })
+    };
     Drawn {
-        trainer: stall.trainer,
-        thread: trainer.map_or_else(String::new, |trainer| trainer.name.clone()),
-        span: Interval::new(stall.start(), end),
-        name: format!("starved: {} {}", stall.cause, stall.lost),
+        device: stall.device,
+        name_of_device: account.map_or_else(String::new, |account| account.name.clone()),
+        span,
+        kernel: slice(stall.kernel).filter(|kernel| kernel.span.start == span.end),
+        launch: slice(stall.launch),
+        name: format!("starved: {} {length}", stall.cause),
         args,
         wait,
         pieces: pieces
             .iter()
-            .map(|piece| drawn_piece(timeline, stall, wait, piece))
+            .map(|piece| drawn_piece(timeline, length, wait, piece))
             .collect(),
     }
 }
 
 fn drawn_piece(
     timeline: &Timeline<'_>,
-    stall: &Stall,
+    whole: Nanos,
     wait: Option<FlowTarget>,
     piece: &Piece,
 ) -> DrawnPiece {
@@ -147,7 +179,7 @@ fn drawn_piece(
         Edge::Observed => "observed",
         Edge::Inferred => "inferred",
     };
-    let share = piece.span.len().share_of(stall.lost);
+    let share = piece.span.len().share_of(whole);
     let mut args = vec![
         ("share", Arg::Share(share)),
         ("edge", Arg::Text(edge.to_owned())),
@@ -165,13 +197,21 @@ fn drawn_piece(
     if let Some(share) = piece.stage.and_then(|stage| on_cpu(timeline, stage)) {
         args.push(("on_cpu", Arg::Share(share)));
     }
-    let target = match stage {
-        Some(stage) => Some(FlowTarget {
+    if let Some(name) = piece.named {
+        args.push(("of", Arg::Text(timeline.trace.text(name).to_owned())));
+    }
+    let shown = piece.slice.and_then(|at| timeline.trace.slices.get(at));
+    let target = match (stage, shown) {
+        (Some(stage), _) => Some(FlowTarget {
             track: stage.track,
             span: stage.span,
         }),
-        None if matches!(piece.kind, PieceKind::Idle | PieceKind::Phase) => None,
-        None => wait,
+        (None, Some(slice)) => Some(FlowTarget {
+            track: slice.track,
+            span: slice.span,
+        }),
+        _ if matches!(piece.kind, PieceKind::Idle | PieceKind::Phase) => None,
+        _ => wait,
     };
     DrawnPiece {
         span: piece.span,

@@ -1,7 +1,7 @@
 //! Findings and their chains, as they stand in a report.
 
 use crate::cause::{Cause, Severity};
-use crate::chain::{Edge, PieceKind};
+use crate::piece::{Edge, PieceKind};
 use crate::stats::Distribution;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ mod finding;
 mod tables;
 
 pub use finding::{Finding, Link, Stall, StallPiece};
-pub use tables::{Fault, Loader, Phase, Queue, Unfinished, Worker};
+pub use tables::{CudaCall, Fault, Loader, Phase, Queue, Unfinished, Worker};
 
 use crate::stats::Distribution;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,9 @@ pub struct Report {
     pub workers: Vec<Worker>,
     /// Phases that the user marked, on the threads that run steps, in the window.
     pub phases: Vec<Phase>,
+    /// Calls of the CUDA runtime and driver in the window, the most time in total first.
+    #[serde(default)]
+    pub calls: Vec<CudaCall>,
     /// What went wrong in the job.
     pub faults: Vec<Fault>,
     /// What had not ended when the recording did, the longest first.
@@ -73,7 +76,8 @@ pub struct Report {
 /// What was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Level of evidence; `spans`: slices of the SDK only.
+    /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, or `foreign trace`
+    /// (of another profiler).
     pub level: String,
     /// What there is.
     pub have: Vec<String>,

@@ -70,6 +70,25 @@ pub struct Phase {
     pub mean_ns: u64,
 }
 
+/// A call of the CUDA runtime or driver, over the window.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CudaCall {
+    /// Its name.
+    pub name: String,
+    /// How often it was called, on any thread.
+    pub count: u64,
+    /// Time in it, all calls together.
+    pub total_ns: u64,
+    /// Half of the calls were not longer.
+    pub p50_ns: u64,
+    /// 99 % of the calls were not longer.
+    pub p99_ns: u64,
+    /// The longest one.
+    pub max_ns: u64,
+    /// `p99_ns` over `p50_ns`; `null` if that is 0.
+    pub p99_over_p50: Option<f64>,
+}
+
 /// Something that went wrong in the job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {

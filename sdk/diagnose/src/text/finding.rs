@@ -1,8 +1,8 @@
 //! A finding as text: its chain, indented, and what to do.
 
 use super::wrap::paragraph;
-use crate::chain::Edge;
 use crate::links::percent;
+use crate::piece::Edge;
 use crate::report::{Finding, Link, Stall};
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};

@@ -1,15 +1,20 @@
 //! The report as text for one screen: 80 columns, about 40 lines for a usual run.
 
 mod finding;
+mod rows;
 mod wrap;
 
 use crate::cause::COMPUTE;
 use crate::links::percent;
-use crate::report::{Loader, Report, Worker};
+use crate::report::Report;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
+use rows::{call_row, fmt_device, loader_row, worker_row};
 use std::fmt::{self, Write};
 use wrap::{columns, paragraph};
+
+/// Rows of the table of calls that are printed.
+const MAX_CALLS: usize = 5;
 
 /// Rows of a table, and findings, that are printed; the rest is counted.
 const MAX_ROWS: usize = 8;
@@ -57,10 +62,11 @@ impl Report {
         };
         let on = crate::links::group(&threads);
         writeln!(f)?;
-        let line = format!(
-            "{window} of {kind} on {on}, evidence: {}",
-            self.evidence.level
-        );
+        let kind = match self.steps.count + self.first_steps.length.count {
+            0 => String::new(),
+            _ => format!(" of {kind}"),
+        };
+        let line = format!("{window}{kind} on {on}, evidence: {}", self.evidence.level);
         paragraph(f, "window  ", "        ", &line)?;
         fmt_steps(f, "steps ", &self.steps, "")?;
         let first = &self.first_steps;
@@ -68,7 +74,11 @@ impl Report {
             0 => String::new(),
             n => format!(" ({n} warm-up)"),
         };
-        fmt_steps(f, "first ", &first.length, &warm)
+        fmt_steps(f, "first ", &first.length, &warm)?;
+        self.devices
+            .iter()
+            .take(MAX_ROWS)
+            .try_for_each(|device| fmt_device(f, device))
     }
 
     fn fmt_breakdown(&self, f: &mut String) -> fmt::Result {
@@ -82,10 +92,12 @@ impl Report {
                 .cmp(&(a.0 == COMPUTE))
                 .then(b.1.total_cmp(a.1))
         });
+        let longest = rows.iter().map(|(cause, _)| cause.chars().count()).max();
+        let width = longest.unwrap_or(0).max(15) + 1;
         for (cause, &share) in rows {
             let ns = Nanos::new(self.charges_ns.get(cause).copied().unwrap_or(0)).to_string();
             let bar = "#".repeat((share.clamp(0.0, 1.0) * 40.0).round() as usize);
-            let line = format!("  {cause:<16}{:>6}  {ns:>8}  {bar}", percent(share));
+            let line = format!("  {cause:<width$}{:>6}  {ns:>8}  {bar}", percent(share));
             writeln!(f, "{}", line.trim_end())?;
         }
         Ok(())
@@ -108,6 +120,19 @@ impl Report {
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
             columns(f, head.map(str::to_owned).to_vec(), rows)?;
             more(f, self.workers.len())?;
+        }
+        if !self.calls.is_empty() {
+            let head = [
+                "driver call",
+                "calls",
+                "total",
+                "p50",
+                "p99",
+                "max",
+                "p99/p50",
+            ];
+            let rows = self.calls.iter().take(MAX_CALLS).map(call_row).collect();
+            columns(f, head.map(str::to_owned).to_vec(), rows)?;
         }
         if !self.phases.is_empty() {
             let of = |phase: &crate::Phase| {
@@ -181,43 +206,6 @@ fn fmt_steps(f: &mut String, what: &str, d: &Distribution, rest: &str) -> fmt::R
         f,
         "{head:<14}p50 {p50:<9} p95 {p95:<9} p99 {p99:<9} max {max}{rest}"
     )
-}
-
-fn loader_row(loader: &Loader) -> Vec<String> {
-    let time = |ns| Nanos::new(ns).to_string();
-    let made = match loader.in_process {
-        Some(true) => ", in process",
-        _ => "",
-    };
-    let name = match loader.name == loader.kind {
-        true => format!("{}{made}", loader.name),
-        false => format!("{} ({}{made})", loader.name, loader.kind),
-    };
-    let queue = loader.queue.map_or(String::new(), |queue| {
-        format!("{:.1}, {} empty", queue.mean, percent(queue.empty))
-    });
-    vec![
-        name,
-        loader.batches.to_string(),
-        time(loader.wait.p50_ns),
-        time(loader.wait.p95_ns),
-        time(loader.wait.max_ns),
-        loader.wait_share.map_or(String::new(), percent),
-        queue,
-    ]
-}
-
-fn worker_row(worker: &Worker) -> Vec<String> {
-    let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| Nanos::new(ns).to_string());
-    vec![
-        worker.name.clone(),
-        worker.batches.to_string(),
-        time(worker.get_mean_ns),
-        time(worker.collate_mean_ns),
-        percent(worker.busy_share),
-        worker.cpu_share.map_or(String::new(), percent),
-        worker.loader.clone().unwrap_or_default(),
-    ]
 }
 
 fn more(f: &mut String, count: usize) -> fmt::Result {

@@ -6,6 +6,8 @@
     reason = "each test file uses its part of the builder"
 )]
 
+pub mod device;
+
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{
     CounterSample, CounterSeries, Instant, Interval, Loss, Pid, Process, Slice, State, Tid, Trace,

@@ -3,7 +3,7 @@
 use crate::WriteError;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// A path that belongs to this recording as long as the file is open.
@@ -26,6 +26,10 @@ pub(super) fn claim(path: &Path) -> Result<Claim, WriteError> {
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if fs::metadata(path).is_ok_and(|there| there.file_type().is_fifo()) {
+                    // It would wait for a reader, for ever.
+                    return Err(create_error(path, error));
+                }
                 let file = match OpenOptions::new().append(true).open(path) {
                     Ok(file) => file,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -56,7 +60,7 @@ fn lock(file: &File, path: &Path) -> Result<(), WriteError> {
 }
 
 /// Whether `path` still names `file`.
-fn names(path: &Path, file: &File) -> bool {
+pub(super) fn names(path: &Path, file: &File) -> bool {
     match (fs::metadata(path), file.metadata()) {
         (Ok(there), Ok(ours)) => (there.dev(), there.ino()) == (ours.dev(), ours.ino()),
         _ => false,

@@ -7,6 +7,7 @@ mod finished;
 mod flows;
 mod introduce;
 pub(crate) mod json;
+mod kineto;
 mod layout;
 mod line;
 mod output;
@@ -16,5 +17,6 @@ mod stream;
 
 pub use event::{ArgsRef, EventRef};
 pub use finished::{WriteStats, write_finished};
+pub use kineto::{FOREIGN_ROWS, read_any};
 pub use partial::{PARTIAL_BUFFER_BYTES, PartialWriter, partial_path};
-pub use read::{ReadOutcome, read};
+pub use read::{ReadOutcome, Source, read};

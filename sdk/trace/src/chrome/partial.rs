@@ -88,8 +88,16 @@ impl PartialWriter {
     ///
     /// [`WriteError::Write`] when the file cannot be deleted.
     pub fn remove(self) -> Result<(), WriteError> {
+        if !self.is_in_place() {
+            return Ok(());
+        }
         // The lock is held until the file is gone.
         std::fs::remove_file(&self.path).map_err(|source| self.write_error(source))
+    }
+
+    /// Whether the path still leads to the file: nothing moved or replaced it.
+    pub fn is_in_place(&self) -> bool {
+        claim::names(&self.path, self.stream.sink())
     }
 
     /// The file.

@@ -44,6 +44,11 @@ impl Failure {
 }
 
 impl<S: Sink> Stream<S> {
+    /// Where it writes to.
+    pub(super) fn sink(&self) -> &S {
+        &self.sink
+    }
+
     /// A stream that flushes by itself when `capacity` bytes are waiting.
     pub(super) fn new(sink: S, capacity: usize) -> Self {
         Self {

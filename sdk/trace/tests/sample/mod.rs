@@ -24,6 +24,12 @@ pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trac
         cpus: 4,
         state: State::Finished,
         notes,
+        devices: vec![DeviceInfo {
+            id: 0,
+            name: "NVIDIA H200".into(),
+            memory_bytes: numbers[0],
+            multiprocessors: 132,
+        }],
     };
     let mut trace = Trace {
         meta,

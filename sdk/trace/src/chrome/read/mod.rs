@@ -5,13 +5,14 @@ mod introduced;
 mod line;
 mod object;
 mod rebuild;
-mod scan;
-mod source;
+pub(super) mod scan;
+pub(super) mod source;
 
 use crate::schema::TRACE_SCHEMA;
 use crate::{ReadError, State, Trace};
 use rebuild::Rebuild;
-use source::{Form, open};
+use source::{Form, is_damage, open};
+use std::io::BufRead;
 use std::path::Path;
 
 /// A trace that was read, and what the reader had to leave out.
@@ -19,8 +20,22 @@ use std::path::Path;
 pub struct ReadOutcome {
     /// The trace.
     pub trace: Trace,
+    /// Which program wrote the file.
+    pub source: Source,
     /// What was damaged or missing, each one sentence.
     pub warnings: Vec<String>,
+}
+
+/// Which program wrote a trace file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Source {
+    /// gpustall itself.
+    Gpustall,
+    /// PyTorch's profiler, whose library is Kineto.
+    Kineto,
+    /// Another program that writes Chrome traces, such as the crate tracing-chrome.
+    Chrome,
 }
 
 /// Reads a finished or partial file of ours, compressed or not; the contents decide, not the
@@ -31,6 +46,7 @@ pub struct ReadOutcome {
 /// # Errors
 ///
 /// [`ReadError`] when the file cannot be read, is not ours, or was written by a newer gpustall.
+/// [`read_any`](crate::read_any) takes the files of other programs too.
 pub fn read(path: &Path) -> Result<ReadOutcome, ReadError> {
     let source = open(path)?;
     match source.form {
@@ -41,7 +57,7 @@ pub fn read(path: &Path) -> Result<ReadOutcome, ReadError> {
     }
 }
 
-fn array(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadError> {
+fn array(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadError> {
     let mut rebuild = Rebuild::default();
     let mut found =
         array::lines(&mut *source.text, &mut rebuild).map_err(|source| ReadError::Io {
@@ -56,8 +72,7 @@ fn array(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadErr
     }
     check_schema(path, rebuild.schema.unwrap_or(0))?;
     if rebuild.schema.is_none() {
-        let reason = "it is a list of events without the event that gpustall puts first; \
-                      for a trace of another program use its own tools";
+        let reason = "it is a list of events without the event that gpustall puts first";
         return Err(not_ours(path, reason));
     }
     let mut warnings = Vec::new();
@@ -71,13 +86,10 @@ fn array(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadErr
         let n = found.damaged;
         warnings.push(format!("{n} damaged lines were left out"));
     }
-    Ok(ReadOutcome {
-        trace: rebuild.finish(false),
-        warnings,
-    })
+    Ok(outcome(rebuild.finish(false), warnings))
 }
 
-fn object(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadError> {
+fn object(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadError> {
     let found = object::block(&mut *source.text);
     check_schema(path, found.schema)?;
     let mut warnings = Vec::new();
@@ -92,8 +104,11 @@ fn object(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadEr
     }
     if let Some(mut trace) = found.trace {
         warnings.extend(found.damage.map(|d| format!("after the trace, {d}")));
+        if source.text.fill_buf().is_err_and(|error| is_damage(&error)) {
+            warnings.push("the compressed file is damaged at its end, after the trace".into());
+        }
         trace.sort();
-        return Ok(ReadOutcome { trace, warnings });
+        return Ok(outcome(trace, warnings));
     }
     let damage = found.damage.unwrap_or_default();
     if !found.ours {
@@ -120,7 +135,15 @@ fn object(path: &Path, mut source: source::Source) -> Result<ReadOutcome, ReadEr
     if !complete {
         trace.meta.state = State::Partial;
     }
-    Ok(ReadOutcome { trace, warnings })
+    Ok(outcome(trace, warnings))
+}
+
+fn outcome(trace: Trace, warnings: Vec<String>) -> ReadOutcome {
+    ReadOutcome {
+        trace,
+        source: Source::Gpustall,
+        warnings,
+    }
 }
 
 fn check_schema(path: &Path, found: u32) -> Result<(), ReadError> {

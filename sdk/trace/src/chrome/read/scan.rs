@@ -138,7 +138,7 @@ impl<'r> Scanner<'r> {
 
 /// Where in a value a scanner is.
 #[derive(Default)]
-struct State {
+pub(in crate::chrome) struct State {
     depth: u64,
     string: bool,
     escaped: bool,
@@ -148,7 +148,7 @@ struct State {
 
 impl State {
     /// Goes over `buffer`; the position after the value if it ends in there.
-    fn run(&mut self, buffer: &[u8]) -> Option<usize> {
+    pub(in crate::chrome) fn run(&mut self, buffer: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < buffer.len() {
             let byte = buffer[at];

@@ -9,14 +9,14 @@ use std::path::Path;
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// The text of a file, and what is known of it from its first bytes.
-pub(super) struct Source {
-    pub(super) text: Box<dyn BufRead>,
-    pub(super) form: Form,
+pub(in crate::chrome) struct Opened {
+    pub(in crate::chrome) text: Box<dyn BufRead>,
+    pub(in crate::chrome) form: Form,
 }
 
 /// What the first byte of the text promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(in crate::chrome) enum Form {
     /// Nothing there.
     Empty,
     /// `{`: a finished file.
@@ -28,7 +28,7 @@ pub(super) enum Form {
 }
 
 /// Opens `path`.
-pub(super) fn open(path: &Path) -> Result<Source, ReadError> {
+pub(in crate::chrome) fn open(path: &Path) -> Result<Opened, ReadError> {
     let io_error = |source| ReadError::Io {
         path: path.into(),
         source,
@@ -51,12 +51,12 @@ pub(super) fn open(path: &Path) -> Result<Source, ReadError> {
         Err(error) if is_damage(&error) => Form::Empty,
         Err(error) => return Err(io_error(error)),
     };
-    Ok(Source { text, form })
+    Ok(Opened { text, form })
 }
 
 /// Whether reading stopped because the compressed data is cut off or damaged, rather than
 /// because the disk cannot be read.
-pub(super) fn is_damage(error: &io::Error) -> bool {
+pub(in crate::chrome) fn is_damage(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::UnexpectedEof | ErrorKind::InvalidInput | ErrorKind::InvalidData

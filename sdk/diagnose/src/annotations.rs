@@ -1,0 +1,127 @@
+//! Taking in what another profiler annotated: its steps, its loaders' `next()`, its phases.
+
+use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
+use crate::foreign::Meaning;
+use crate::timeline::Timeline;
+use gpustall_trace::{Interval, Slice, TrackId};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
+
+impl Timeline<'_> {
+    /// Reads the annotations. Steps of our own come before those of another profiler.
+    pub(crate) fn take_annotations(&mut self) {
+        let (annotation, op) = (self.names.cat.user_annotation, self.names.cat.cpu_op);
+        if annotation.is_none() && op.is_none() {
+            return;
+        }
+        let own_steps = !self.steps.is_empty();
+        let mut trainers = HashSet::new();
+        for slice in &self.trace.slices {
+            let user = Some(slice.cat) == annotation;
+            if !user && Some(slice.cat) != op {
+                continue;
+            }
+            match self.meanings.get(&slice.name).copied() {
+                Some(Meaning::Step(number)) if !own_steps => {
+                    trainers.insert(slice.track);
+                    self.foreign_step(slice, number);
+                }
+                Some(Meaning::Step(_)) => {}
+                Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
+                // In old files what the user marks stands among the operators.
+                Some(Meaning::Data) => self.foreign_wait(slice, None),
+                Some(Meaning::Framework) => self.foreign_phase(slice),
+                None if user => self.foreign_phase(slice),
+                None => {}
+            }
+        }
+        self.foreign = !own_steps && !self.steps.is_empty();
+        if self.foreign {
+            self.tell_waits_of_trainers(&trainers);
+        }
+        self.merge_nested_waits();
+    }
+
+    fn foreign_step(&mut self, slice: &Slice, number: u64) {
+        self.steps.push(Step {
+            loader: LoaderKey {
+                name: None,
+                kind: Kind::Train,
+            },
+            index: Some(number),
+            thread: self.trace.track(slice.track).map(|track| track.tid),
+            span: self.clip(slice.span),
+            cut: slice.span.end > self.end,
+        });
+    }
+
+    fn foreign_wait(&mut self, slice: &Slice, in_process: Option<bool>) {
+        self.waits.push(Wait {
+            role: Role::Batch,
+            track: slice.track,
+            loader: LoaderKey {
+                name: Some(slice.name),
+                kind: Kind::Train,
+            },
+            epoch: None,
+            step: None,
+            batch: None,
+            worker: None,
+            span: self.clip(slice.span),
+            cpu: None,
+            unfinished: false,
+            first: false,
+            annotated: true,
+            aside: false,
+            in_process,
+        });
+    }
+
+    fn foreign_phase(&mut self, slice: &Slice) {
+        self.phases.push(Phase {
+            track: slice.track,
+            name: slice.name,
+            span: self.clip(slice.span),
+        });
+    }
+
+    /// What other threads than those with steps annotate, a prefetcher say, is no wait for a loader.
+    fn tell_waits_of_trainers(&mut self, trainers: &HashSet<TrackId>) {
+        let annotated = self.waits.iter_mut().filter(|wait| wait.annotated);
+        annotated.for_each(|wait| wait.aside = !trainers.contains(&wait.track));
+    }
+
+    /// An annotated wait around or inside another wait is the same wait: one of ours stays, else
+    /// the outermost, under the name of the loader inside it.
+    fn merge_nested_waits(&mut self) {
+        self.waits
+            .sort_by_key(|wait| (wait.span.start, Reverse(wait.span.end)));
+        let mut kept: Vec<Wait> = Vec::with_capacity(self.waits.len());
+        let mut last: HashMap<TrackId, usize> = HashMap::new();
+        for wait in self.waits.drain(..) {
+            let inside = |outer: Interval| {
+                outer.start <= wait.span.start && wait.span.end <= outer.end && !outer.is_empty()
+            };
+            let outer = last.get(&wait.track).copied();
+            match outer.and_then(|i| kept.get_mut(i)) {
+                Some(outer) if inside(outer.span) && wait.annotated => {
+                    if outer.annotated && wait.in_process.is_some() {
+                        outer.in_process = wait.in_process;
+                        outer.loader = wait.loader;
+                    }
+                }
+                Some(outer) if inside(outer.span) && outer.annotated => {
+                    *outer = Wait {
+                        in_process: outer.in_process,
+                        ..wait
+                    };
+                }
+                _ => {
+                    last.insert(wait.track, kept.len());
+                    kept.push(wait);
+                }
+            }
+        }
+        self.waits = kept;
+    }
+}

@@ -1,0 +1,258 @@
+//! The host threads behind a device: who launches, who feeds the launcher, who waits.
+
+use super::calls::{Call, CallKind, StreamWait};
+use super::lanes::{Doing, Lanes};
+use crate::cause::Cause;
+use crate::id_map::IdMap;
+use crate::piece::Edge;
+use crate::rules::Activity;
+use crate::timeline::Timeline;
+use crate::window::Trainer;
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
+
+/// What the host does in a stretch before a launch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Before {
+    pub(crate) span: Interval,
+    pub(crate) launcher: Option<Activity>,
+    pub(crate) feeder: Option<Activity>,
+    /// What says so, and on which thread.
+    pub(crate) doing: Option<(Doing, TrackId)>,
+}
+
+/// All that is known about the host.
+pub(crate) struct Host<'a> {
+    pub(crate) calls: &'a [Call],
+    pub(crate) lanes: Lanes,
+    /// Positions of the calls of each thread, by start.
+    of_track: IdMap<TrackId, Vec<usize>>,
+    /// Positions of those that wait for the device.
+    waits: IdMap<TrackId, Vec<usize>>,
+    feeders: IdMap<TrackId, (TrackId, usize)>,
+    trainers: Vec<Option<TrackId>>,
+}
+
+impl<'a> Host<'a> {
+    /// Lays out the host's threads.
+    pub(crate) fn of(
+        timeline: &Timeline<'_>,
+        calls: &'a [Call],
+        trainers: &[Trainer],
+        causes: &[Cause],
+    ) -> Self {
+        let mut of_track: IdMap<TrackId, Vec<usize>> = IdMap::default();
+        let mut waits: IdMap<TrackId, Vec<usize>> = IdMap::default();
+        for (i, call) in calls.iter().enumerate() {
+            of_track.entry(call.track).or_default().push(i);
+            if call.activity == Activity::WaitsForDevice {
+                let waits = waits.entry(call.track).or_default();
+                let last = waits.last().and_then(|&last| calls.get(last));
+                // A call inside another one of its thread is the same wait.
+                if last.is_none_or(|last| call.span.end > last.span.end) {
+                    waits.push(i);
+                }
+            }
+        }
+        let mut host = Self {
+            calls,
+            lanes: Lanes::of(timeline, calls, causes),
+            waits,
+            feeders: IdMap::default(),
+            trainers: trainers.iter().map(|trainer| trainer.track).collect(),
+            of_track,
+        };
+        let launchers: Vec<TrackId> = host.of_track.keys().copied().collect();
+        for track in launchers {
+            if let Some(feeder) = host.find_feeder(timeline, track) {
+                host.feeders.insert(track, feeder);
+            }
+        }
+        host
+    }
+
+    /// The thread that runs steps and gives this one its work: the one of its process.
+    fn find_feeder(&self, timeline: &Timeline<'_>, track: TrackId) -> Option<(TrackId, usize)> {
+        let pid = timeline.trace.track(track).map(|track| track.pid);
+        let trainers = || {
+            let trainers = self.trainers.iter().enumerate();
+            trainers.filter_map(|(i, trainer)| Some(((*trainer)?, i)))
+        };
+        let same = |of: &(TrackId, usize)| timeline.trace.track(of.0).map(|track| track.pid) == pid;
+        trainers()
+            .find(|of| of.0 == track)
+            .or_else(|| trainers().find(same))
+            .or_else(|| trainers().next())
+    }
+
+    /// The thread that gives this one its work; the thread itself if it runs steps.
+    pub(crate) fn feeder(&self, launcher: TrackId) -> Option<TrackId> {
+        self.feeders
+            .get(&launcher)
+            .map(|&(track, _)| track)
+            .or_else(|| self.first_trainer())
+    }
+
+    /// The thread of the first trainer that has one.
+    pub(crate) fn first_trainer(&self) -> Option<TrackId> {
+        self.trainers.iter().flatten().next().copied()
+    }
+
+    /// Position of the trainer that feeds a launcher.
+    pub(crate) fn trainer(&self, launcher: Option<TrackId>) -> usize {
+        launcher
+            .and_then(|track| self.feeders.get(&track))
+            .map_or(0, |&(_, trainer)| trainer)
+    }
+
+    /// What the host does in `span` for a launcher: disjoint, in order, covering it.
+    pub(crate) fn before(&self, launcher: TrackId, span: Interval) -> Vec<Before> {
+        let feeder = self.feeder(launcher).filter(|&feeder| feeder != launcher);
+        let mut found = Vec::new();
+        let mut at = span.start;
+        let marked = self.lanes.marked(launcher, span);
+        for stretch in marked {
+            self.unmarked(
+                launcher,
+                feeder,
+                Interval::new(at, stretch.span.start),
+                &mut found,
+            );
+            found.push(Before {
+                span: stretch.span,
+                launcher: Some(stretch.activity),
+                feeder: None,
+                doing: Some((stretch.doing, launcher)),
+            });
+            at = stretch.span.end;
+        }
+        self.unmarked(launcher, feeder, Interval::new(at, span.end), &mut found);
+        found
+    }
+
+    /// Time in which nothing marks what the launcher does.
+    fn unmarked(
+        &self,
+        launcher: TrackId,
+        feeder: Option<TrackId>,
+        span: Interval,
+        found: &mut Vec<Before>,
+    ) {
+        let Some(feeder) = feeder else {
+            push(found, span, None, None, None);
+            return;
+        };
+        let mut at = span.start;
+        for busy in self.lanes.busy(launcher, span) {
+            self.idle(feeder, Interval::new(at, busy.start), found);
+            let doing = Some((Doing::Work, launcher));
+            push(found, busy, Some(Activity::Dispatches), None, doing);
+            at = busy.end;
+        }
+        self.idle(feeder, Interval::new(at, span.end), found);
+    }
+
+    /// Time in which nothing is asked of the launcher.
+    fn idle(&self, feeder: TrackId, span: Interval, found: &mut Vec<Before>) {
+        let mut at = span.start;
+        for stretch in self.lanes.marked(feeder, span) {
+            push(
+                found,
+                Interval::new(at, stretch.span.start),
+                None,
+                None,
+                None,
+            );
+            let doing = Some((stretch.doing, feeder));
+            push(found, stretch.span, None, Some(stretch.activity), doing);
+            at = stretch.span.end;
+        }
+        push(found, Interval::new(at, span.end), None, None, None);
+    }
+
+    /// How much of `span`, in which a launcher launches nothing, is neither explained by a call or
+    /// a mark nor the framework's own work.
+    pub(crate) fn unexplained(&self, launcher: TrackId, span: Interval) -> Nanos {
+        let thread = self.feeder(launcher).unwrap_or(launcher);
+        let open = |before: &Before| {
+            let activity = before.launcher.or(before.feeder);
+            activity.is_none_or(|activity| activity == Activity::Dispatches)
+        };
+        let own = |span: Interval| {
+            let phases = self.lanes.phases(thread, span);
+            let framework = phases.filter(|within| within.framework);
+            let framework: Nanos = framework.map(|within| within.span.len()).sum();
+            span.len() - framework
+        };
+        let before = self.before(launcher, span);
+        before.iter().filter(|b| open(b)).map(|b| own(b.span)).sum()
+    }
+
+    /// The call of a thread that waited for the device at `time`, entered before it.
+    pub(crate) fn waiting(&self, track: TrackId, time: TraceTime) -> Option<&Call> {
+        let waits = self.waits.get(&track)?;
+        let after = waits.partition_point(|&i| self.calls[i].span.start < time);
+        let call = self.calls.get(*waits.get(after.checked_sub(1)?)?)?;
+        (call.span.end >= time).then_some(call)
+    }
+
+    /// Whether a thread, before the call at `until`, waited for what ended at `end`.
+    pub(crate) fn waited_for(&self, track: TrackId, end: TraceTime, until: TraceTime) -> bool {
+        let Some(waits) = self.waits.get(&track) else {
+            return false;
+        };
+        let first = waits.partition_point(|&i| self.calls[i].span.end < end);
+        let wait = waits.get(first).and_then(|&i| self.calls.get(i));
+        wait.is_some_and(|wait| wait.span.start <= end && wait.span.end <= until)
+    }
+
+    /// The calls of a thread before this one, the last first.
+    pub(crate) fn calls_before(&self, call: usize) -> impl Iterator<Item = &Call> {
+        let track = self.calls.get(call).map(|call| call.track);
+        let own = track.and_then(|track| self.of_track.get(&track));
+        let own = own.map_or(&[][..], Vec::as_slice);
+        let before = own.partition_point(|&i| i < call);
+        own[..before]
+            .iter()
+            .rev()
+            .filter_map(|&i| self.calls.get(i))
+    }
+
+    /// Whether a thread told `stream` to wait for an event of the stream `on`, after `from` and
+    /// before a call: observed if the streams were recorded, inferred if only a wait was.
+    pub(crate) fn event_wait_since(
+        &self,
+        call: usize,
+        from: TraceTime,
+        (stream, on): (u64, u64),
+    ) -> Option<Edge> {
+        let before = self.calls_before(call).take(MAX_CALLS_BACK);
+        let edges = before
+            .take_while(|before| before.span.start >= from)
+            .filter(|before| before.kind == CallKind::StreamWait)
+            .filter_map(|before| match before.waits {
+                Some(waits) => (waits == StreamWait { stream, on }).then_some(Edge::Observed),
+                None => Some(Edge::Inferred),
+            });
+        edges.min()
+    }
+}
+
+/// No more calls than this are looked back for an event wait.
+const MAX_CALLS_BACK: usize = 256;
+
+fn push(
+    found: &mut Vec<Before>,
+    span: Interval,
+    launcher: Option<Activity>,
+    feeder: Option<Activity>,
+    doing: Option<(Doing, TrackId)>,
+) {
+    if !span.is_empty() {
+        found.push(Before {
+            span,
+            launcher,
+            feeder,
+            doing,
+        });
+    }
+}

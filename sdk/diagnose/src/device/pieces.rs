@@ -1,0 +1,179 @@
+//! A stall cut into moments, each charged by the table.
+
+use super::Host;
+use super::depends::{Dependency, Next};
+use super::lanes::Doing;
+use super::ops::Device;
+use super::rhythm::Rhythm;
+use crate::cause::Cause;
+use crate::charge::Source;
+use crate::partition::partition;
+use crate::piece::{Edge, Piece, PieceKind};
+use crate::rules::{Activity, Moment, Operation, judge};
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
+
+/// A piece of a stall, with what it is charged to.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Charged {
+    pub(crate) cause: Cause,
+    pub(crate) source: Source,
+    pub(crate) piece: Piece,
+}
+
+/// What is known about one stall.
+pub(crate) struct Scene<'a> {
+    pub(crate) host: &'a Host<'a>,
+    pub(crate) device: &'a Device,
+    pub(crate) rhythm: &'a Rhythm,
+    pub(crate) stall: Interval,
+    pub(crate) next: Option<Next>,
+    /// Thread that launched the next kernel, or is taken to have.
+    pub(crate) launcher: Option<TrackId>,
+    /// When the launch of the next kernel returned; the end of the stall if that is not known.
+    pub(crate) submitted: TraceTime,
+    pub(crate) event_wait: bool,
+    pub(crate) steps_known: bool,
+    pub(crate) dependencies: Vec<Dependency>,
+    /// The call of the host that waited for the device when it ran out of work.
+    pub(crate) drained_in: Option<Interval>,
+    /// Time that the host was ahead when it waited, not yet charged to that.
+    pub(crate) lead: Nanos,
+}
+
+impl Scene<'_> {
+    /// The pieces, in order; they partition the stall. What is left of the lead stays in `lead`.
+    pub(crate) fn pieces(&mut self) -> Vec<Charged> {
+        let mut charged = Vec::new();
+        let claims: Vec<_> = self.dependencies.iter().map(|of| of.claim).collect();
+        for part in partition(&[self.stall], &claims) {
+            match part.claim.and_then(|claim| self.dependencies.get(claim)) {
+                Some(&dependency) => charged.push(self.operation(part.span, dependency)),
+                None => self.free(part.span, &mut charged),
+            }
+        }
+        charged
+    }
+
+    pub(super) fn moment(&self) -> Moment {
+        Moment {
+            depends_on: None,
+            submitted: false,
+            event_wait: self.event_wait,
+            launcher: None,
+            feeder: None,
+            stands_out: false,
+            refills: false,
+            followed: self.next.is_some(),
+            steps_known: self.steps_known,
+        }
+    }
+
+    fn operation(&self, span: Interval, dependency: Dependency) -> Charged {
+        let moment = Moment {
+            depends_on: Some(dependency.operation),
+            ..self.moment()
+        };
+        let op = self.device.ops.get(dependency.op);
+        let kind = match dependency.operation {
+            Operation::PageableCopy | Operation::Copy => PieceKind::Copy,
+            Operation::Communication { straggling: true } => PieceKind::Straggler,
+            Operation::Communication { straggling: false } => PieceKind::Collective,
+        };
+        Charged {
+            cause: judge(&moment).1,
+            source: Source::Device,
+            piece: Piece {
+                slice: op.map(|op| op.slice),
+                named: op.map(|op| op.name),
+                ..Piece::plain(kind, span, None, dependency.edge)
+            },
+        }
+    }
+
+    /// Time under no operation that the next kernel depends on.
+    fn free(&mut self, span: Interval, charged: &mut Vec<Charged>) {
+        let until = self.submitted.clamp(span.start, span.end);
+        let before = Interval::new(span.start, until);
+        if !before.is_empty() {
+            match self.launcher {
+                Some(launcher) => self.before_launch(launcher, before, charged),
+                None => self.rest(before, None, Edge::Inferred, charged),
+            }
+        }
+        let after = Interval::new(until, span.end);
+        if !after.is_empty() {
+            let moment = Moment {
+                submitted: true,
+                ..self.moment()
+            };
+            let call = self.next.and_then(|next| next.call);
+            let call = call.and_then(|call| self.host.calls.get(call));
+            charged.push(Charged {
+                cause: judge(&moment).1,
+                source: Source::Device,
+                piece: Piece {
+                    slice: call.map(|call| call.slice),
+                    ..Piece::plain(PieceKind::Submitted, after, None, Edge::Observed)
+                },
+            });
+        }
+    }
+
+    fn before_launch(&mut self, launcher: TrackId, span: Interval, charged: &mut Vec<Charged>) {
+        // Without the launch itself nothing says that this was the thread.
+        let edge = match self.next.and_then(|next| next.call) {
+            Some(_) => Edge::Observed,
+            None => Edge::Inferred,
+        };
+        for before in self.host.before(launcher, span) {
+            let mut activity = before.launcher;
+            if before.launcher.is_none()
+                && before.feeder.is_none()
+                && self.stages(launcher, before.span)
+            {
+                activity = Some(Activity::Stages);
+            }
+            let moment = Moment {
+                launcher: activity,
+                feeder: before.feeder,
+                ..self.moment()
+            };
+            let explained = moment
+                .host()
+                .is_some_and(|host| host != Activity::Dispatches);
+            if !explained {
+                self.rest(before.span, Some(launcher), edge, charged);
+                continue;
+            }
+            let (source, kind, slice, named) = match before.doing {
+                Some((Doing::Wait(i), _)) => (Source::Wait(i), PieceKind::Next, None, None),
+                Some((Doing::Phase(i), _)) => (Source::Phase(i), PieceKind::Phase, None, None),
+                Some((Doing::Call(i), _)) => {
+                    let call = self.host.calls.get(i);
+                    let named = call.map(|call| call.name);
+                    (
+                        Source::Device,
+                        PieceKind::Call,
+                        call.map(|call| call.slice),
+                        named,
+                    )
+                }
+                Some((Doing::Work, _)) | None => (Source::Device, PieceKind::Staging, None, None),
+            };
+            let track = before.doing.map_or(launcher, |(_, track)| track);
+            let cause = judge(&moment).1;
+            if cause == Cause::SyncReadback {
+                self.lead = self.lead - before.span.len();
+            }
+            charged.push(Charged {
+                cause,
+                source,
+                piece: Piece {
+                    slice,
+                    named,
+                    ..Piece::plain(kind, before.span, Some(track), edge)
+                },
+            });
+        }
+    }
+}

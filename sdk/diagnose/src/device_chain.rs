@@ -1,0 +1,136 @@
+//! The chain of a finding of a device: GPU, host thread, what it did.
+
+use crate::cause::Cause;
+use crate::device_proof::Proof;
+use crate::links::group;
+use crate::piece::{Edge, PieceKind};
+use crate::report::Link;
+use crate::stats::{Distribution, round_share};
+use crate::tally::{Sum, Tally};
+use crate::timeline::Timeline;
+use gpustall_trace::Nanos;
+use std::cmp::Reverse;
+
+/// No more names than this stand under a link.
+const MAX_NAMES: usize = 3;
+
+/// A name below this share of the loss does not stand in the chain.
+const SMALLEST_NAME: f64 = 0.05;
+
+/// The link of the device itself, which every other one hangs on.
+pub(crate) fn device(names: &[String], cause: Cause, stalls: &Distribution, lost: Nanos) -> Link {
+    let [p50, p95, max] = [stalls.p50_ns, stalls.p95_ns, stalls.max_ns].map(Nanos::new);
+    let what = match cause {
+        Cause::TransferPageable | Cause::TransferBandwidth => "copied and did not compute",
+        Cause::CommExposed | Cause::CommStraggler => "communicated and did not compute",
+        Cause::GpuDependency | Cause::GpuLaunchLatency => "had work and did not begin it",
+        _ => "had nothing to do",
+    };
+    let times = match stalls.count {
+        1 => "once".to_owned(),
+        n => format!("{n} times"),
+    };
+    Link {
+        depth: 0,
+        who: group(names),
+        what: what.to_owned(),
+        ns: lost.get(),
+        share: 1.0,
+        edge: Edge::Observed,
+        evidence: format!("{times}, p50 {p50}, p95 {p95}, max {max}"),
+    }
+}
+
+/// The links below the device's, where no wait or phase says more.
+pub(crate) fn links(
+    timeline: &Timeline<'_>,
+    tally: &Tally,
+    lost: Nanos,
+    proof: &Proof,
+) -> Vec<Link> {
+    let mut links = Vec::new();
+    for (kind, sum) in tally.largest(|_| true) {
+        let names: Vec<String> = sum.by_thread.keys().cloned().collect();
+        let who = match (kind, names.is_empty()) {
+            (_, false) => group(&names),
+            (PieceKind::Copy, _) => "a copy".to_owned(),
+            (PieceKind::Collective, _) => "a collective".to_owned(),
+            (PieceKind::Straggler, _) => "another device".to_owned(),
+            (PieceKind::Submitted, _) => "the next kernel".to_owned(),
+            _ => "the host".to_owned(),
+        };
+        links.push(Link {
+            depth: 1,
+            who,
+            what: what(kind).to_owned(),
+            ns: sum.ns.get(),
+            share: round_share(sum.ns.share_of(lost)),
+            edge: sum.edge(),
+            evidence: proof.of(kind),
+        });
+        links.extend(names_of(timeline, kind, sum, lost));
+    }
+    links
+}
+
+/// What a thread or the device did, as it reads after its name.
+fn what(kind: PieceKind) -> &'static str {
+    match kind {
+        PieceKind::Copy => "that the next kernel needed",
+        PieceKind::Collective => "ran alone",
+        PieceKind::Straggler => "had not begun the collective",
+        PieceKind::Submitted => "was submitted and did not run",
+        PieceKind::Call => "was in a driver call",
+        PieceKind::Staging => "copied into pinned memory",
+        PieceKind::BetweenLaunches => "launched too slowly",
+        PieceKind::NoLaunch => "launched nothing",
+        PieceKind::Refill => "launched again after it had waited for the device",
+        _ => "did nothing that was recorded",
+    }
+}
+
+/// Which copies, calls or phases most of it was in.
+fn names_of(timeline: &Timeline<'_>, kind: PieceKind, sum: &Sum, lost: Nanos) -> Vec<Link> {
+    let mut names: Vec<(&str, Nanos)> = sum
+        .by_name
+        .iter()
+        .map(|(&name, &ns)| (timeline.trace.text(name), ns))
+        .collect();
+    names.sort_by_key(|&(name, ns)| (Reverse(ns), name));
+    let large = |&&(_, ns): &&(&str, Nanos)| ns.share_of(lost) >= SMALLEST_NAME;
+    let phase = matches!(
+        kind,
+        PieceKind::BetweenLaunches
+            | PieceKind::NoLaunch
+            | PieceKind::Refill
+            | PieceKind::Unrecorded
+    );
+    let link = |&(name, ns): &(&str, Nanos)| Link {
+        depth: 2,
+        who: if phase {
+            "in".to_owned()
+        } else {
+            String::new()
+        },
+        what: format!("`{}`", short(name)),
+        ns: ns.get(),
+        share: round_share(ns.share_of(lost)),
+        edge: Edge::Observed,
+        evidence: String::new(),
+    };
+    names
+        .iter()
+        .filter(large)
+        .take(MAX_NAMES)
+        .map(link)
+        .collect()
+}
+
+/// A name cut to a length that a line holds.
+fn short(name: &str) -> String {
+    const LONGEST: usize = 60;
+    match name.char_indices().nth(LONGEST) {
+        Some((at, _)) => format!("{}...", &name[..at]),
+        None => name.to_owned(),
+    }
+}

@@ -1,0 +1,194 @@
+//! The numbers that prove a finding of a device.
+
+use crate::advice::Signs;
+use crate::charge::Account;
+use crate::piece::PieceKind;
+use crate::stats::Distribution;
+use crate::tally::Tally;
+use crate::timeline::Timeline;
+use gpustall_trace::{Nanos, Slice};
+use std::collections::BTreeSet;
+
+/// Where no pinned copy shows what the link reaches, it is taken to reach this many times what the
+/// best pageable copy did.
+pub const PINNED_OVER_PAGEABLE: f64 = 2.5;
+
+/// What the copies of a finding moved.
+#[derive(Debug, Clone, Copy, Default)]
+struct Copies {
+    count: u64,
+    bytes: u64,
+    time: Nanos,
+    to_host: Nanos,
+    on_device: Nanos,
+}
+
+/// Numbers by kind of piece.
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    copies: Copies,
+    best_pageable: Option<f64>,
+    best_pinned: Option<f64>,
+    gaps: Distribution,
+    kernels: Distribution,
+}
+
+impl Proof {
+    /// The numbers of the stalls that `tally` has, over the devices that they are of.
+    pub(crate) fn of_stalls(
+        timeline: &Timeline<'_>,
+        accounts: &[Account],
+        devices: &BTreeSet<usize>,
+        tally: &Tally,
+    ) -> Self {
+        let mut proof = Self::default();
+        for (_, sum) in tally.largest(|kind| kind == PieceKind::Copy) {
+            for slice in sum
+                .operations
+                .iter()
+                .filter_map(|&i| timeline.trace.slices.get(i))
+            {
+                proof.add_copy(timeline, slice);
+            }
+        }
+        let facts = devices
+            .iter()
+            .filter_map(|&i| accounts.get(i)?.device.as_ref());
+        for (_, facts) in facts {
+            let better = |best: Option<f64>, rate: Option<&f64>| match (best, rate) {
+                (Some(a), Some(&b)) => Some(a.max(b)),
+                (a, b) => a.or(b.copied()),
+            };
+            proof.best_pageable = better(proof.best_pageable, facts.best.get(&true));
+            proof.best_pinned = better(proof.best_pinned, facts.best.get(&false));
+            // Of several devices the one with the most launches stands for all.
+            if facts.gaps.count > proof.gaps.count || proof.kernels.count == 0 {
+                proof.gaps = facts.gaps;
+                proof.kernels = facts.kernels;
+            }
+        }
+        proof
+    }
+
+    fn add_copy(&mut self, timeline: &Timeline<'_>, slice: &Slice) {
+        let key = timeline.names.key.bytes;
+        let length = slice.span.len();
+        let name = timeline.trace.text(slice.name);
+        let copies = &mut self.copies;
+        copies.count += 1;
+        copies.bytes = copies
+            .bytes
+            .saturating_add(crate::names::integer(&slice.args, key).unwrap_or(0));
+        copies.time += length;
+        if name.contains("DtoH") {
+            copies.to_host += length;
+        } else if !name.contains("HtoD") {
+            copies.on_device += length;
+        }
+    }
+
+    fn rate(&self) -> Option<f64> {
+        let Copies { bytes, time, .. } = self.copies;
+        (bytes > 0 && time > Nanos::ZERO).then(|| bytes as f64 / time.get() as f64)
+    }
+
+    /// Mean time that the copies of one step take at the least, and the GB/s behind it: what the
+    /// best pinned copy reached, else a multiple of what the best pageable one did.
+    pub(crate) fn least_copy_time(&self, steps: u64) -> Option<(Nanos, f64, bool)> {
+        let half = Nanos::new(self.copies.time.get() / 2);
+        if steps == 0 || self.copies.bytes == 0 || self.copies.on_device > half {
+            return None;
+        }
+        let assumed = || {
+            self.best_pageable
+                .or(self.rate())
+                .map(|r| r * PINNED_OVER_PAGEABLE)
+        };
+        let rate = self
+            .best_pinned
+            .or_else(assumed)
+            .filter(|rate| *rate > 0.0)?;
+        let bytes = self.copies.bytes as f64 / steps as f64;
+        let least = Nanos::new((bytes / rate) as u64);
+        Some((least, rate, self.best_pinned.is_some()))
+    }
+
+    /// What the advice depends on.
+    pub(crate) fn signs(&self, loader: bool) -> Signs {
+        let half = Nanos::new(self.copies.time.get() / 2);
+        let most = |part: Nanos| self.copies.count > 0 && part > half;
+        Signs {
+            to_host: most(self.copies.to_host),
+            on_device: most(self.copies.on_device),
+            loader,
+        }
+    }
+
+    /// By name; the unit ends the name.
+    pub(crate) fn numbers(&self) -> Vec<(&'static str, f64)> {
+        let mut numbers = Vec::new();
+        if self.copies.count > 0 {
+            numbers.push(("copies", self.copies.count as f64));
+            numbers.push(("copied_bytes", self.copies.bytes as f64));
+            numbers.extend(self.rate().map(|rate| ("copy_gb_s", rate)));
+            numbers.extend(self.best_pageable.map(|rate| ("best_pageable_gb_s", rate)));
+            numbers.extend(self.best_pinned.map(|rate| ("best_pinned_gb_s", rate)));
+        }
+        if self.kernels.count > 0 {
+            numbers.push(("kernels", self.kernels.count as f64));
+            numbers.push(("kernel_mean_ns", self.kernels.mean_ns as f64));
+            numbers.push(("kernel_p50_ns", self.kernels.p50_ns as f64));
+        }
+        if self.gaps.count > 0 {
+            numbers.push(("launch_gap_mean_ns", self.gaps.mean_ns as f64));
+            numbers.push(("launch_gap_p50_ns", self.gaps.p50_ns as f64));
+            numbers.push(("launch_gap_p95_ns", self.gaps.p95_ns as f64));
+        }
+        numbers
+    }
+
+    /// The numbers that stand at a link of this kind.
+    pub(crate) fn of(&self, kind: PieceKind) -> String {
+        let time = Nanos::new;
+        match kind {
+            PieceKind::Copy if self.copies.count > 0 => {
+                let mut proof = format!("{} of {}", count(self.copies.count), self.mean_bytes());
+                if let Some(rate) = self.rate() {
+                    proof += &format!(", {rate:.1} GB/s");
+                }
+                if let Some(best) = self.best_pinned {
+                    proof += &format!(", pinned ones reach {best:.1}");
+                } else if let Some(best) = self.best_pageable {
+                    proof += &format!(", the best one {best:.1}");
+                }
+                proof
+            }
+            PieceKind::BetweenLaunches if self.gaps.count > 0 => format!(
+                "a launch every {} on average, kernels run for {}",
+                time(self.gaps.mean_ns),
+                time(self.kernels.mean_ns)
+            ),
+            PieceKind::NoLaunch if self.gaps.count > 0 => {
+                format!("its p95 gap between launches is {}", time(self.gaps.p95_ns))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn mean_bytes(&self) -> String {
+        let mean = self.copies.bytes as f64 / self.copies.count.max(1) as f64;
+        match mean {
+            m if m >= 1e9 => format!("{:.1} GB", m / 1e9),
+            m if m >= 1e6 => format!("{:.1} MB", m / 1e6),
+            m if m >= 1e3 => format!("{:.1} kB", m / 1e3),
+            m => format!("{m:.0} B"),
+        }
+    }
+}
+
+fn count(n: u64) -> String {
+    match n {
+        1 => "one".to_owned(),
+        n => n.to_string(),
+    }
+}

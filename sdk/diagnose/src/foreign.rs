@@ -1,0 +1,120 @@
+//! What the annotations of other profilers mean: steps, loaders, phases.
+//!
+//! PyTorch's profiler marks each step (`ProfilerStep#7`), each `next()` of a `DataLoader`
+//! (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`) and each call of an optimizer
+//! (`Optimizer.step#SGD.step`); users mark what they like with `record_function`.
+
+use crate::id_map::IdMap;
+use gpustall_trace::{Symbol, Trace};
+
+/// How the name of a `DataLoader`'s annotation begins.
+const DATA_LOADER: &str = "enumerate(DataLoader)";
+
+/// What an annotation of this name marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    /// A step, by its number.
+    Step(u64),
+    /// The `next()` of PyTorch's loader, and whether it makes the batch itself.
+    Loader(Option<bool>),
+    /// A stretch in which the user waits for data, by the name that he gave it.
+    Data,
+    /// A call that the framework marks, among its operators in old files.
+    Framework,
+}
+
+/// The names of a trace that mean something.
+pub(crate) type Meanings = IdMap<Symbol, Meaning>;
+
+/// Looks through the names of a trace.
+pub(crate) fn meanings(trace: &Trace) -> Meanings {
+    let of = |name: &str| Some((trace.strings.find(name)?, meaning(name)?));
+    trace.strings.iter().filter_map(of).collect()
+}
+
+fn meaning(name: &str) -> Option<Meaning> {
+    if let Some(number) = name.strip_prefix("ProfilerStep#") {
+        return number.trim().parse().ok().map(Meaning::Step);
+    }
+    if let Some(iterator) = name.strip_prefix(DATA_LOADER) {
+        let has = |word| iterator.contains(word);
+        let in_process = has("SingleProcess").then_some(true);
+        return Some(Meaning::Loader(
+            in_process.or_else(|| has("MultiProcess").then_some(false)),
+        ));
+    }
+    if name.starts_with("Optimizer.") && name.contains('#') {
+        return Some(Meaning::Framework);
+    }
+    is_data(name).then_some(Meaning::Data)
+}
+
+/// Whether a user who chose this name meant that he waits for data: `data`, `data_next`,
+/// `load batch`, `[...].train_dataloader_next`.
+fn is_data(name: &str) -> bool {
+    // Operators of PyTorch have names like `aten::data`.
+    if name.len() > 200 || name.contains("::") {
+        return false;
+    }
+    let lower = name.to_ascii_lowercase();
+    let words: Vec<&str> = lower
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .collect();
+    const WAITS: [&str; 13] = [
+        "next", "wait", "waiting", "load", "loading", "loader", "fetch", "fetching", "get", "iter",
+        "read", "reading", "time",
+    ];
+    const THINGS: [&str; 4] = ["data", "batch", "batches", "dataset"];
+    const ALONE: [&str; 4] = ["data", "loader", "fetch", "input"];
+    matches!(words.as_slice(), [one] if ALONE.contains(one))
+        || words
+            .iter()
+            .any(|word| ["dataloader", "dataloading", "dataload"].contains(word))
+        || words.windows(2).any(|pair| {
+            (pair[0] == "data" && WAITS.contains(&pair[1]))
+                || (WAITS.contains(&pair[0]) && THINGS.contains(&pair[1]))
+        })
+}
+
+/// A loader's annotation as people call it.
+pub(crate) fn loader_name(name: &str) -> &str {
+    if name.starts_with(DATA_LOADER) {
+        "DataLoader"
+    } else {
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_that_pytorch_and_its_users_choose_are_known() {
+        let single = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+        let multi = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__";
+        assert_eq!(meaning("ProfilerStep#12"), Some(Meaning::Step(12)));
+        assert_eq!(meaning(single), Some(Meaning::Loader(Some(true))));
+        assert_eq!(meaning(multi), Some(Meaning::Loader(Some(false))));
+        assert_eq!(meaning("Optimizer.step#SGD.step"), Some(Meaning::Framework));
+        for name in [
+            "data",
+            "data_next",
+            "Data Loading",
+            "next batch",
+            "get_batch",
+        ] {
+            assert_eq!(meaning(name), Some(Meaning::Data), "{name}");
+        }
+        for name in [
+            "DataParallel.forward",
+            "forward",
+            "batch_norm",
+            "data_parallel",
+            "database",
+        ] {
+            assert_eq!(meaning(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! The framework that ran, in whose words a remedy is said.
+
+use gpustall_trace::Trace;
+
+/// A framework.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framework {
+    Burn,
+    PyTorch,
+}
+
+impl Framework {
+    /// PyTorch if its operators, steps or loaders have names in the trace; else Burn, for which
+    /// the SDK is made.
+    pub(crate) fn of(trace: &Trace) -> Self {
+        const HEADS: [&str; 3] = ["aten::", "ProfilerStep#", "enumerate(DataLoader)"];
+        let is = |name: &str| HEADS.iter().any(|head| name.starts_with(head));
+        match trace.strings.iter().any(is) {
+            true => Framework::PyTorch,
+            false => Framework::Burn,
+        }
+    }
+}

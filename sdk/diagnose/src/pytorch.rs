@@ -1,0 +1,65 @@
+//! What to change at a loader, in PyTorch's words.
+
+use crate::remedy::Facts;
+use gpustall_trace::Nanos;
+
+const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
+    batch at a time, instead of item by item";
+
+/// What to change where batches are waited for.
+pub(crate) fn loader(facts: &Facts<'_>) -> String {
+    if facts.in_process {
+        return in_process(facts);
+    }
+    if !facts.known && !facts.workers_known {
+        return format!(
+            "make batches ahead of the step: a DataLoader with num_workers > 0 and \
+             persistent_workers=True. Or {CHEAPER}."
+        );
+    }
+    let rest = facts.rest.map_or(String::new(), |rest| {
+        format!(" (the rest of a step takes {rest})")
+    });
+    format!(
+        "the workers do not keep up{rest}: raise num_workers while CPUs are free, and \
+         prefetch_factor if batches take unequally long. Or {CHEAPER}."
+    )
+}
+
+fn in_process(facts: &Facts<'_>) -> String {
+    let Some((enough, made, rest)) = facts.enough_workers() else {
+        return format!(
+            "make batches on workers: DataLoader(..., num_workers=n, persistent_workers=True). Or \
+             {CHEAPER}."
+        );
+    };
+    let cost = format!("a batch takes {made} to make, the rest of a step {rest}");
+    if !crate::remedy::fits(enough, facts.cpus) {
+        return format!(
+            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+             {enough} of them beside the training thread.",
+            facts.cpus
+        );
+    }
+    let free = match facts.cpus {
+        0 => "if so many CPUs are free".to_owned(),
+        cpus => format!("of the {cpus} CPUs that this job may use"),
+    };
+    format!(
+        "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True), \
+         {free}: {cost}. With {}. Or {CHEAPER}.",
+        steps(enough, made, rest)
+    )
+}
+
+/// The predicted step of some numbers of workers: the slower of making a batch and the rest.
+fn steps(enough: u64, made: Nanos, rest: Nanos) -> String {
+    let mut counts = vec![1, enough.div_ceil(2), enough];
+    counts.dedup();
+    let step = |&n: &u64| {
+        let step = rest.max(Nanos::new(made.get() / n.max(1)));
+        let word = if n == 1 { "worker" } else { "workers" };
+        format!("{n} {word} a step of {step}")
+    };
+    counts.iter().map(step).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,225 @@
+//! The table of precedence: what a moment in which a device did not compute is charged to.
+//!
+//! A stall is cut wherever one of the facts of a [`Moment`] changes; each piece is charged to the
+//! cause of the first rule that says one. The engine has no other rules, and `docs/causes.md`
+//! prints these.
+
+mod moment;
+
+pub use moment::{Activity, Moment, Operation};
+
+use crate::cause::Cause;
+
+/// A stretch without a launch stands out from this many times the run's own p95 gap,
+pub const STANDS_OUT_FACTOR: u64 = 8;
+
+/// and from this length, in nanoseconds, on.
+pub const STANDS_OUT_MIN_NS: u64 = 1_000_000;
+
+/// One row of the table.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule {
+    /// Stable identifier.
+    pub id: &'static str,
+    /// Identifiers of the causes that it can charge.
+    pub charges: &'static str,
+    /// When it matches, in words.
+    pub definition: &'static str,
+    /// The cause, if it matches.
+    pub test: fn(&Moment) -> Option<Cause>,
+}
+
+fn when(is: bool, cause: Cause) -> Option<Cause> {
+    is.then_some(cause)
+}
+
+/// The table. The first rule that matches charges the moment; the last one always does.
+pub const RULES: [Rule; 16] = [
+    Rule {
+        id: "copy-pageable",
+        charges: "transfer.pageable",
+        definition: "A copy from or to pageable memory runs, and the next kernel depends on it: \
+            same stream, an event wait, or the host waited for it before it launched the kernel. \
+            Other copies are background: the time under them is charged as if they were not there.",
+        test: |m| {
+            when(
+                m.depends_on == Some(Operation::PageableCopy),
+                Cause::TransferPageable,
+            )
+        },
+    },
+    Rule {
+        id: "copy",
+        charges: "transfer.bandwidth",
+        definition: "Any other copy, or a memset, runs that the next kernel depends on.",
+        test: |m| {
+            when(
+                m.depends_on == Some(Operation::Copy),
+                Cause::TransferBandwidth,
+            )
+        },
+    },
+    Rule {
+        id: "straggler",
+        charges: "comm.straggler",
+        definition: "A collective runs that the next kernel depends on, and the same collective \
+            has not yet begun on another device of the trace.",
+        test: |m| {
+            let straggling = Operation::Communication { straggling: true };
+            when(m.depends_on == Some(straggling), Cause::CommStraggler)
+        },
+    },
+    Rule {
+        id: "communication",
+        charges: "comm.exposed",
+        definition: "Any other collective runs that the next kernel depends on, or that still runs \
+            after the next kernel was submitted.",
+        test: |m| {
+            let is = matches!(m.depends_on, Some(Operation::Communication { .. }));
+            when(is, Cause::CommExposed)
+        },
+    },
+    Rule {
+        id: "dependency",
+        charges: "gpu.dependency",
+        definition: "The next kernel has been submitted, does not run, and its stream was told to \
+            wait for an event between its kernel before and this one.",
+        test: |m| when(m.submitted && m.event_wait, Cause::GpuDependency),
+    },
+    Rule {
+        id: "latency",
+        charges: "gpu.launch-latency",
+        definition: "The next kernel has been submitted and does not run.",
+        test: |m| when(m.submitted, Cause::GpuLaunchLatency),
+    },
+    Rule {
+        id: "allocation",
+        charges: "alloc.device",
+        definition: "Not submitted from here on. What the host does is what the launcher does, \
+            and while nothing is asked of it, what the feeder does. It is in a driver call that \
+            allocates or frees.",
+        test: |m| when(m.host() == Some(Activity::Allocates), Cause::AllocDevice),
+    },
+    Rule {
+        id: "compile",
+        charges: "host.compile",
+        definition: "The host is in a driver call that loads, links or compiles device code, or \
+            in a phase so named.",
+        test: |m| when(m.host() == Some(Activity::Compiles), Cause::HostCompile),
+    },
+    Rule {
+        id: "sync",
+        charges: "sync.readback",
+        definition: "The host is in a driver call that waits for the device, or that copies to \
+            the host and returns when the copy is done.",
+        test: |m| {
+            when(
+                m.host() == Some(Activity::WaitsForDevice),
+                Cause::SyncReadback,
+            )
+        },
+    },
+    Rule {
+        id: "copy-call",
+        charges: "transfer.pageable",
+        definition: "The host is in a driver call that copies from pageable memory, outside of the \
+            copy itself.",
+        test: |m| {
+            when(
+                m.host() == Some(Activity::CopiesPageable),
+                Cause::TransferPageable,
+            )
+        },
+    },
+    Rule {
+        id: "staging",
+        charges: "transfer.staging",
+        definition: "The host copies into pinned memory: a slice named so, or the launcher is in \
+            no call between two copies to the device of one stall.",
+        test: |m| when(m.host() == Some(Activity::Stages), Cause::TransferStaging),
+    },
+    Rule {
+        id: "data",
+        charges: "data, data.compute, data.startup",
+        definition: "The host is in a loader's `iter()` or `next()`, or in an annotation that \
+            names one. Of nested waits and phases the innermost counts.",
+        test: |m| match m.host() {
+            Some(Activity::WaitsForData(cause)) => Some(cause),
+            _ => None,
+        },
+    },
+    Rule {
+        id: "marked",
+        charges: "host.metrics, host.checkpoint",
+        definition: "The host is in a phase whose name starts with `metric` or `checkpoint`.",
+        test: |m| match m.host() {
+            Some(Activity::Marked(cause)) => Some(cause),
+            _ => None,
+        },
+    },
+    Rule {
+        id: "unexplained",
+        charges: "unknown, host",
+        definition: "No kernel follows in the recording: `unknown`. The trace has no steps: \
+            `host`, nothing finer.",
+        test: |m| match (m.followed, m.steps_known) {
+            (false, _) => Some(Cause::Unknown),
+            (true, false) => Some(Cause::Host),
+            (true, true) => None,
+        },
+    },
+    Rule {
+        id: "stretch",
+        charges: "host.compute",
+        definition: "Within a stretch between two launches that, less what the rules above \
+            charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
+            times the p95 gap of the run; not within that own work. The p95 is of the gaps that \
+            are below 1 ms or below 8 times their median.",
+        test: |m| when(m.stands_out, Cause::HostCompute),
+    },
+    Rule {
+        id: "rhythm",
+        charges: "sync.readback, host.launch-bound",
+        definition: "All other time before the launch. `sync.readback` where the device ran out \
+            of work while the host waited for it in a call that began when work was still queued, \
+            until the next launch, and in later stalls until as much time is charged so as the \
+            host had been ahead. Else `host.launch-bound`: the host is slower than the device.",
+        test: |m| {
+            Some(if m.refills {
+                Cause::SyncReadback
+            } else {
+                Cause::HostLaunchBound
+            })
+        },
+    },
+];
+
+/// The rule that charges a moment, and the cause.
+pub fn judge(moment: &Moment) -> (&'static Rule, Cause) {
+    let mut matches = RULES
+        .iter()
+        .filter_map(|rule| Some((rule, (rule.test)(moment)?)));
+    matches
+        .next()
+        .unwrap_or((&RULES[RULES.len() - 1], Cause::Unknown))
+}
+
+/// The table as Markdown, as it stands in `docs/causes.md`.
+pub fn table() -> String {
+    let head = "| | rule | charges | when |\n|---|---|---|---|\n".to_owned();
+    RULES.iter().enumerate().fold(head, |table, (i, rule)| {
+        let Rule {
+            id,
+            charges,
+            definition,
+            ..
+        } = rule;
+        let charges = charges.split(", ").map(|cause| format!("`{cause}`"));
+        let charges: Vec<String> = charges.collect();
+        format!(
+            "{table}| {} | {id} | {} | {definition} |\n",
+            i + 1,
+            charges.join(", ")
+        )
+    })
+}

@@ -1,0 +1,77 @@
+//! Rows of the tables, and the line of a device.
+
+use crate::links::percent;
+use crate::report::{CudaCall, Device, Loader, Worker};
+use gpustall_trace::Nanos;
+use std::fmt::{self, Write};
+
+/// How a recorded device spent the window.
+pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
+    let (Some(comm), Some(copy)) = (device.exposed_comm, device.exposed_copy) else {
+        return Ok(());
+    };
+    let parts = [
+        ("compute", device.compute),
+        ("exposed communication", comm),
+        ("exposed copies", copy),
+        ("idle", device.idle),
+    ];
+    let shown = parts
+        .iter()
+        .filter(|&&(what, share)| what != "exposed communication" || share > 0.0);
+    let shown: Vec<String> = shown
+        .map(|&(what, share)| format!("{what} {:.1} %", share * 100.0))
+        .collect();
+    writeln!(f, "{:<8}{}", device.name, shown.join(", "))
+}
+
+pub(super) fn call_row(call: &CudaCall) -> Vec<String> {
+    let time = |ns| Nanos::new(ns).to_string();
+    vec![
+        call.name.clone(),
+        call.count.to_string(),
+        time(call.total_ns),
+        time(call.p50_ns),
+        time(call.p99_ns),
+        time(call.max_ns),
+        call.p99_over_p50
+            .map_or(String::new(), |ratio| format!("{ratio:.1}")),
+    ]
+}
+
+pub(super) fn loader_row(loader: &Loader) -> Vec<String> {
+    let time = |ns| Nanos::new(ns).to_string();
+    let made = match loader.in_process {
+        Some(true) => ", in process",
+        _ => "",
+    };
+    let name = match loader.name == loader.kind {
+        true => format!("{}{made}", loader.name),
+        false => format!("{} ({}{made})", loader.name, loader.kind),
+    };
+    let queue = loader.queue.map_or(String::new(), |queue| {
+        format!("{:.1}, {} empty", queue.mean, percent(queue.empty))
+    });
+    vec![
+        name,
+        loader.batches.to_string(),
+        time(loader.wait.p50_ns),
+        time(loader.wait.p95_ns),
+        time(loader.wait.max_ns),
+        loader.wait_share.map_or(String::new(), percent),
+        queue,
+    ]
+}
+
+pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
+    let time = |ns: Option<u64>| ns.map_or(String::new(), |ns| Nanos::new(ns).to_string());
+    vec![
+        worker.name.clone(),
+        worker.batches.to_string(),
+        time(worker.get_mean_ns),
+        time(worker.collate_mean_ns),
+        percent(worker.busy_share),
+        worker.cpu_share.map_or(String::new(), percent),
+        worker.loader.clone().unwrap_or_default(),
+    ]
+}

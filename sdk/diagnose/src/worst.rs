@@ -1,0 +1,72 @@
+//! The longest stalls of a finding, each with what filled it.
+
+use crate::chain::walk;
+use crate::charge::{Source, Stall};
+use crate::finding::Run;
+use crate::piece::Piece;
+use crate::report;
+use crate::stats::round_share;
+use crate::tally::on_cpu;
+use gpustall_trace::Nanos;
+use std::cmp::Reverse;
+
+/// How many of the longest stalls a finding lists.
+pub const WORST_STALLS: usize = 5;
+
+/// How many pieces of one stall are listed, the earliest first.
+pub const MAX_PIECES: usize = 12;
+
+impl Run<'_> {
+    pub(crate) fn worst(&self, stalls: &[&Stall]) -> Vec<report::Stall> {
+        let mut worst: Vec<&Stall> = stalls.to_vec();
+        worst.sort_by_key(|stall| (Reverse(stall.lost), stall.start()));
+        worst.truncate(WORST_STALLS);
+        worst.into_iter().map(|stall| self.one(stall)).collect()
+    }
+
+    fn one(&self, stall: &Stall) -> report::Stall {
+        let wait = match stall.source {
+            Source::Wait(i) => self.timeline.waits.get(i),
+            Source::Phase(_) | Source::Device => None,
+        };
+        let walked = walk(self.timeline, stall);
+        let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
+        let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
+        // Without steps nobody trains; the device stands for itself.
+        let trainer = self
+            .trainers
+            .get(stall.trainer)
+            .map(|trainer| &trainer.name);
+        let name = trainer.or_else(|| self.accounts.get(stall.device).map(|of| &of.name));
+        report::Stall {
+            start_ns: stall.start().as_nanos(),
+            lost_ns: stall.lost.get(),
+            thread: name.cloned().unwrap_or_default(),
+            epoch: wait.and_then(|wait| wait.epoch),
+            step: wait.and_then(|wait| wait.step),
+            batch: wait.and_then(|wait| wait.batch),
+            unfinished: wait.is_some_and(|wait| wait.unfinished),
+            pieces: shown.iter().map(|piece| self.piece(stall, piece)).collect(),
+            unlisted_ns: unlisted.get(),
+        }
+    }
+
+    fn piece(&self, stall: &Stall, piece: &Piece) -> report::StallPiece {
+        let ns = piece.span.len();
+        let stage = piece
+            .stage
+            .and_then(|stage| self.timeline.stages.get(stage));
+        report::StallPiece {
+            what: piece.kind,
+            who: piece.track.map(|track| self.timeline.thread_name(track)),
+            batch: stage.and_then(|stage| stage.batch),
+            ns: ns.get(),
+            share: round_share(ns.share_of(stall.lost)),
+            on_cpu: piece
+                .stage
+                .and_then(|s| on_cpu(self.timeline, s))
+                .map(round_share),
+            edge: piece.edge,
+        }
+    }
+}

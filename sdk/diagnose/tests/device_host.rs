@@ -1,0 +1,212 @@
+//! The host before a launch: its calls, its phases, its rhythm.
+
+mod common;
+
+use common::device::{charged, next, share, steps, top};
+use common::{Builder, V};
+use gpustall_trace::vocab::{arg, cat};
+
+/// Fifty launches from `at` on, each `every` after the one before, of kernels that run for `run`.
+fn burst(
+    b: &mut Builder,
+    (main, stream): (gpustall_trace::TrackId, common::device::Stream),
+    id: &mut u64,
+    (at, every, run): (u64, u64, u64),
+) {
+    for i in 0..50 {
+        let call = at + i * every;
+        b.launch(
+            main,
+            stream,
+            next(id),
+            (call, call + 5),
+            (call + 7, call + 7 + run),
+        );
+    }
+}
+
+#[test]
+fn kernels_that_end_before_the_next_launch_are_launch_bound() {
+    let report = steps(2_500, |b, main, stream, at, id| {
+        burst(b, (main, stream), id, (at, 50, 5));
+    });
+    let finding = top(&report, "host.launch-bound");
+    assert!(finding.share > 0.8);
+    assert_eq!(finding.severity.to_string(), "HIGH");
+    assert!(finding.remedy.contains("CUDA graphs"));
+    assert!(
+        report
+            .findings
+            .iter()
+            .all(|finding| !finding.cause.id().starts_with("data"))
+    );
+    assert_eq!(charged(&report, "host.compute"), 0);
+    // What is not lost is how long the device is busy.
+    let predicted = finding.predicted_step_ns.expect("it is predicted");
+    assert!(predicted < 500_000, "{predicted}");
+}
+
+#[test]
+fn a_stretch_that_stands_out_from_the_rhythm_is_host_compute() {
+    let report = steps(12_500, |b, main, stream, at, id| {
+        burst(b, (main, stream), id, (at, 50, 45));
+    });
+    let finding = top(&report, "host.compute");
+    assert!((finding.share - 0.785).abs() < 0.01);
+    assert_eq!(
+        finding.stalls.count, 9,
+        "the last one is after the last operation"
+    );
+}
+
+#[test]
+fn a_stretch_below_a_millisecond_does_not_stand_out() {
+    let report = steps(3_300, |b, main, stream, at, id| {
+        burst(b, (main, stream), id, (at, 50, 45));
+    });
+    assert_eq!(charged(&report, "host.compute"), 0);
+    top(&report, "host.launch-bound");
+}
+
+#[test]
+fn the_optimizers_own_work_is_dispatch_however_long() {
+    let report = steps(12_500, |b, main, stream, at, id| {
+        burst(b, (main, stream), id, (at, 50, 45));
+        b.annotate(main, "Optimizer.step#SGD.step", (at + 2_500, at + 12_500));
+    });
+    assert_eq!(charged(&report, "host.compute"), 0);
+    let finding = top(&report, "host.launch-bound");
+    assert!(
+        finding
+            .chain
+            .iter()
+            .any(|link| link.what.contains("Optimizer.step"))
+    );
+}
+
+#[test]
+fn calls_that_allocate_or_load_code_are_charged_as_such() {
+    for (call, cause, word) in [
+        ("cudaMalloc", "alloc.device", "caching allocator"),
+        ("cudaFree", "alloc.device", "caching allocator"),
+        ("cudaHostAlloc", "alloc.device", "caching allocator"),
+        ("cuModuleLoadData", "host.compile", "compile"),
+        ("cuLibraryLoadData", "host.compile", "compile"),
+    ] {
+        let report = steps(5_000, |b, main, stream, at, id| {
+            burst(b, (main, stream), id, (at, 50, 45));
+            b.call(main, call, 0, (at + 2_600, at + 4_900));
+        });
+        let finding = top(&report, cause);
+        assert!((finding.share - 0.46).abs() < 0.05, "{call}");
+        assert!(finding.remedy.contains(word) || call == "cuLibraryLoadData");
+        assert!(finding.chain.iter().any(|link| link.what.contains(call)));
+        assert_eq!(
+            charged(&report, "host.compute"),
+            0,
+            "what is explained does not stand out"
+        );
+    }
+}
+
+#[test]
+fn a_call_inside_a_wait_for_data_counts_as_the_call() {
+    let report = steps(5_000, |b, main, stream, at, id| {
+        burst(b, (main, stream), id, (at, 50, 45));
+        b.annotate(main, "data_next", (at + 2_500, at + 5_000));
+        b.call(main, "cudaHostAlloc", 0, (at + 3_000, at + 4_500));
+    });
+    assert_eq!(charged(&report, "alloc.device"), 9 * 1_500_000);
+    assert_eq!(
+        charged(&report, "data"),
+        9 * (2_500_000 - 1_500_000 - 2_000)
+    );
+}
+
+#[test]
+fn marked_phases_of_the_feeder_are_charged_while_the_runner_has_nothing_to_do() {
+    let mut b = Builder::new();
+    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-cuda-0"));
+    let stream = b.stream(0, 7);
+    for step in 0..10u64 {
+        let at = step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.phase(main, "metrics.push", (at + 5_000, at + 8_000));
+        b.phase(main, "checkpoint", (at + 8_000, at + 10_000));
+        // A call of the runner hides what the feeder does.
+        b.call(runner, "cuMemAlloc_v2", 0, (at + 6_000, at + 7_000));
+        b.launch(
+            runner,
+            stream,
+            step + 1,
+            (at, at + 10),
+            (at + 10, at + 5_000),
+        );
+    }
+    let report = gpustall_diagnose::diagnose(&b.build(100_000));
+    assert_eq!(charged(&report, "host.metrics"), 10 * 2_000_000);
+    assert_eq!(charged(&report, "alloc.device"), 10 * 1_000_000);
+    assert_eq!(charged(&report, "host.checkpoint"), 10 * 2_000_000);
+}
+
+#[test]
+fn work_of_the_runner_hides_what_the_feeder_does() {
+    let mut b = Builder::new();
+    let (main, runner) = (b.thread(100, "main"), b.thread(101, "autograd"));
+    let stream = b.stream(0, 7);
+    for step in 0..10u64 {
+        let at = step * 10_000;
+        b.profiler_step(main, step, (at, at + 10_000));
+        b.annotate(main, "data_next", (at + 5_000, at + 9_000));
+        let args = [(arg::CORRELATION, V::N(0))];
+        b.slice(
+            runner,
+            cat::CPU_OP,
+            "aten::mul",
+            (at + 6_000, at + 7_000),
+            &args,
+        );
+        b.launch(
+            runner,
+            stream,
+            step + 1,
+            (at, at + 10),
+            (at + 10, at + 5_000),
+        );
+    }
+    let report = gpustall_diagnose::diagnose(&b.build(100_000));
+    assert_eq!(charged(&report, "data"), 9 * 3_000_000);
+}
+
+#[test]
+fn a_launch_that_was_not_recorded_is_still_charged_once_and_only_inferred() {
+    let report = steps(2_500, |b, _, stream, at, id| {
+        for i in 0..50 {
+            let call = at + i * 50;
+            b.kernel(stream, next(id), (call + 7, call + 12));
+        }
+    });
+    assert!(share(&report, "host.launch-bound") > 0.8);
+    let finding = top(&report, "host.launch-bound");
+    let edges: Vec<_> = finding.chain.iter().map(|link| link.edge).collect();
+    assert_eq!(edges[1], gpustall_diagnose::Edge::Inferred);
+}
+
+#[test]
+fn a_busy_device_has_no_finding() {
+    let report = steps(5_000, |b, main, stream, at, id| {
+        for i in 0..10 {
+            let call = at + i * 20;
+            let run = at + i * 500;
+            b.launch(
+                main,
+                stream,
+                next(id),
+                (call, call + 5),
+                (run + 10, run + 509),
+            );
+        }
+    });
+    assert!(report.findings.is_empty(), "{report}");
+    assert!(report.verdict.contains("compute-bound"));
+}

@@ -1,0 +1,86 @@
+//! What was lost is missing from the trace, and nothing else is made of it.
+
+#![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
+
+use gpustall::instrument;
+use gpustall_tests::{Numbers, alone, numbers_loader, record, slices};
+use gpustall_trace::vocab::cat;
+use std::time::{Duration, Instant};
+
+fn spin(length: Duration) {
+    let begun = Instant::now();
+    while begun.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn a_flood_of_phases_loses_no_end_whose_beginning_was_kept() {
+    let _alone = alone();
+    let (trace, summary, ()) = record("phases", || {
+        for step in 0..40 {
+            let _step = instrument::step("loop");
+            if step == 5 {
+                // An odd number of events, so that the ring is full between a pair.
+                gpustall::instant("odd");
+                for _ in 0..20_000 {
+                    drop(instrument::phase("metrics"));
+                }
+            }
+            spin(Duration::from_millis(5));
+        }
+    });
+    let report = summary.report().unwrap();
+    assert!(
+        report.lost_events["data pipeline"] > 0,
+        "the flood was lost"
+    );
+    assert_eq!(report.unfinished, []);
+    let longest = slices(&trace, cat::PHASE)
+        .iter()
+        .map(|phase| phase.span.len())
+        .max();
+    let step = Duration::from_millis(5).as_nanos() as u64;
+    assert!(longest.unwrap().get() < step, "{longest:?}");
+}
+
+#[test]
+fn a_flood_of_waits_is_no_hang() {
+    let _alone = alone();
+    let (_, summary, ()) = record("waits", || {
+        for batch in numbers_loader("warm", Numbers::new(120_000), 0).iter() {
+            let _forward = instrument::phase("forward");
+            batch.unwrap();
+        }
+        for batch in numbers_loader("train", Numbers::new(120), 0).iter() {
+            let _forward = instrument::phase("forward");
+            batch.unwrap();
+            spin(Duration::from_millis(10));
+        }
+    });
+    let report = summary.report().unwrap();
+    assert_eq!(report.unfinished, [], "{report}");
+    assert!(!report.verdict.contains("had been in"), "{report}");
+}
+
+#[test]
+fn a_session_keeps_as_many_events_as_it_was_told_and_the_pipeline_beyond() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let output = directory.path().join("run.trace.json");
+    let session = gpustall::session("few").output(&output).max_events(1000);
+    let session = session.start().unwrap();
+    for _ in 0..3000 {
+        drop(gpustall::span("span"));
+    }
+    std::thread::sleep(Duration::from_millis(100));
+    for batch in numbers_loader("train", Numbers::new(40), 0).iter() {
+        batch.unwrap();
+    }
+    let summary = session.finish().unwrap();
+    let trace = gpustall_trace::read(&output).unwrap().trace;
+    assert_eq!(slices(&trace, cat::SPAN).len(), 1000);
+    assert_eq!(slices(&trace, cat::DATA_WAIT).len(), 10);
+    let report = summary.report().unwrap();
+    assert_eq!(report.lost_events["events beyond max_events"], 2000);
+}
