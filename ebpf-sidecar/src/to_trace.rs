@@ -58,6 +58,7 @@ impl Recording {
             pid,
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             state: State::Finished,
+            devices: Vec::new(),
             notes: self.notes.clone(),
         }
     }

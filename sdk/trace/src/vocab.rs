@@ -114,7 +114,8 @@ pub mod arg {
     /// and [`DATA_WAIT`](super::cat::DATA_WAIT).
     pub const CPU_NS: &str = "cpu_ns";
     /// Nanoseconds in which the thread was ready to run in the slice and waited for a CPU. With
-    /// [`CPU_NS`], what is left of the slice is time in which it was blocked.
+    /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
+    /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
@@ -155,8 +156,6 @@ pub mod arg {
     pub const LEVEL: &str = "level";
     /// Why a thread was off CPU: one of [`state`](super::state). Text.
     pub const STATE: &str = "state";
-    /// The last part of an off-CPU interval, in which the thread could have run, nanoseconds.
-    pub const RUNNABLE_NS: &str = "runnable_ns";
     /// What a blocked thread waited for, a class (`futex`, `file read`, ...). Text.
     pub const WAIT: &str = "wait";
     /// The kernel's function that tells the class. Text.
