@@ -73,9 +73,9 @@ pub struct ThreadState {
     pub out_ns: u64,
     /// CPU time that the kernel had counted for it when it last left a CPU, ns.
     pub exec_ns: u64,
-    /// Why it left, see [`class`](crate::codes::class).
+    /// Why it left, see [`class`].
     pub class: u32,
-    /// Bits of [`flag`](crate::codes::flag) for the interval that is open.
+    /// Bits of [`flag`] for the interval that is open.
     pub flags: u32,
     /// The CPU that it left.
     pub cpu_out: u32,
