@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the eBPF programs and puts the object where the sidecar includes it.
 #
-#   build.sh          rebuild prebuilt/gpustall-probes.bpf.o and prebuilt/SOURCES
+#   build.sh          rebuild ../prebuilt: the object, and SOURCES, what it was built from
 #   build.sh --check-sources
 #                     exit 1 unless the committed object was built from the sources as they are
 #   build.sh --check  the same, and where the tools that built it are installed, build the sources
@@ -15,8 +15,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 toolchain=${GPUSTALL_PROBES_TOOLCHAIN:-nightly}
-object=prebuilt/gpustall-probes.bpf.o
-sources=prebuilt/SOURCES
+object=../prebuilt/gpustall-probes.bpf.o
+sources=../prebuilt/SOURCES
 
 # What the object is made of, one line a file, and the tools that made it.
 list_sources() {
@@ -56,28 +56,28 @@ case ${1:-} in
         echo "build.sh: needs bpf-linker and $toolchain with rust-src; the top of this file says how to get them" >&2
         exit 2
     fi
-    mkdir -p prebuilt
+    mkdir -p ../prebuilt
     build "$object"
     { list_tools; list_sources; } >"$sources"
     echo "built $object, $(stat -c %s "$object") bytes"
     ;;
 --check | --check-sources)
     if ! diff <(grep -v '^#' "$sources") <(list_sources) >&2; then
-        echo "build.sh: $object was not built from these sources; run $(basename "$0") and commit prebuilt/" >&2
+        echo "build.sh: $object was not built from these sources; run $(basename "$0") and commit $(dirname "$object")" >&2
         exit 1
     fi
     if [ "$1" = --check-sources ]; then
-        echo "the object is the one of these sources, as prebuilt/SOURCES says"
+        echo "the object is the one of these sources, as $sources says"
     elif ! have_tools; then
-        echo "the object is the one of these sources, as prebuilt/SOURCES says (not rebuilt: the tools are not here)"
+        echo "the object is the one of these sources, as $sources says (not rebuilt: the tools are not here)"
     elif ! diff <(grep '^#' "$sources") <(list_tools) >/dev/null; then
-        echo "the object is the one of these sources, as prebuilt/SOURCES says (not rebuilt: it was made by other tools)"
+        echo "the object is the one of these sources, as $sources says (not rebuilt: it was made by other tools)"
     else
         fresh=$(mktemp)
         trap 'rm -f "$fresh"' EXIT
         build "$fresh"
         if ! cmp "$object" "$fresh" >&2; then
-            echo "build.sh: $object differs from what these sources build; run $(basename "$0") and commit prebuilt/" >&2
+            echo "build.sh: $object differs from what these sources build; run $(basename "$0") and commit $(dirname "$object")" >&2
             exit 1
         fi
         echo "the object is the one that these sources build"

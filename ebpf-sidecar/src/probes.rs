@@ -18,7 +18,7 @@ use gpustall_wire::thread::{ThreadState, Totals};
 use std::time::Duration;
 
 /// The eBPF programs, built by `probes/build.sh`.
-static OBJECT: &[u8] = aya::include_bytes_aligned!("../probes/prebuilt/gpustall-probes.bpf.o");
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../prebuilt/gpustall-probes.bpf.o");
 
 /// How the probes record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
