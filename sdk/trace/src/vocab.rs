@@ -73,6 +73,24 @@ pub mod cat {
     pub const AC2G: &str = "ac2g";
     /// Slice on the findings track.
     pub const FINDING: &str = "finding";
+    /// Slice on a synthetic track beside a thread: a stretch of time that the thread was not on a
+    /// CPU, named by what it waited for. Arguments [`THREAD`](super::arg::THREAD),
+    /// [`STATE`](super::arg::STATE), [`RUNNABLE_NS`](super::arg::RUNNABLE_NS); where known
+    /// [`WAIT`](super::arg::WAIT), [`FUNCTION`](super::arg::FUNCTION), [`STACK`](super::arg::STACK),
+    /// [`WAKER`](super::arg::WAKER), [`DISPLACED_BY`](super::arg::DISPLACED_BY) and
+    /// [`GAVE_BACK`](super::arg::GAVE_BACK) (each of these three also with `_tid` and `_pid`),
+    /// [`CPU_OUT`](super::arg::CPU_OUT), [`CPU_IN`](super::arg::CPU_IN); and the flags
+    /// [`IOWAIT`](super::arg::IOWAIT), [`TRUNCATED`](super::arg::TRUNCATED),
+    /// [`INFERRED`](super::arg::INFERRED), [`UNFINISHED`](super::arg::UNFINISHED), present when true.
+    pub const OFF_CPU: &str = "off_cpu";
+    /// Instant on the same track: what the thread ran when the sampling clock of its CPU ticked, named
+    /// by the function. Arguments [`THREAD`](super::arg::THREAD), [`RUNNING`](super::arg::RUNNING),
+    /// [`FUNCTION`](super::arg::FUNCTION), [`CPU`](super::arg::CPU), where there are any
+    /// [`STACK`](super::arg::STACK) (in the kernel) and [`USER_STACK`](super::arg::USER_STACK).
+    pub const CPU_SAMPLE: &str = "cpu_sample";
+    /// Instant on the same track at the end of the thread, or of the recording: where the time of
+    /// the thread went, see [`totals`](super::totals). Argument [`THREAD`](super::arg::THREAD) too.
+    pub const THREAD_TOTALS: &str = "thread_totals";
 }
 
 /// Keys of arguments.
@@ -96,7 +114,8 @@ pub mod arg {
     /// and [`DATA_WAIT`](super::cat::DATA_WAIT).
     pub const CPU_NS: &str = "cpu_ns";
     /// Nanoseconds in which the thread was ready to run in the slice and waited for a CPU. With
-    /// [`CPU_NS`], what is left of the slice is time in which it was blocked.
+    /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
+    /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
@@ -135,6 +154,88 @@ pub mod arg {
     pub const TARGET: &str = "target";
     /// Level of a `tracing` event.
     pub const LEVEL: &str = "level";
+    /// Why a thread was off CPU: one of [`state`](super::state). Text.
+    pub const STATE: &str = "state";
+    /// What a blocked thread waited for, a class (`futex`, `file read`, ...). Text.
+    pub const WAIT: &str = "wait";
+    /// The kernel's function that tells the class. Text.
+    pub const FUNCTION: &str = "function";
+    /// The kernel's functions in which a blocked thread waited, the innermost first, joined by `;`.
+    pub const STACK: &str = "stack";
+    /// What a running thread did: `user` for the program itself, or a class of the kernel's work
+    /// (`page fault`, `copy`, `reclaim`, `gpu driver`, `system`). Text.
+    pub const RUNNING: &str = "running";
+    /// The program's functions, the innermost first, joined by `;`.
+    pub const USER_STACK: &str = "user_stack";
+    /// Number of the CPU.
+    pub const CPU: &str = "cpu";
+    /// Who woke a thread: the name of a thread, with its ids in `waker_tid` and `waker_pid`; or
+    /// without ids `timer`, `device` or `kernel`. Text.
+    pub const WAKER: &str = "waker";
+    /// Name of the thread that got the CPU, ids in `displaced_by_tid` and `displaced_by_pid`; absent
+    /// when the CPU went idle. Text.
+    pub const DISPLACED_BY: &str = "displaced_by";
+    /// Name of the thread that was on the CPU until the thread came back, ids in `gave_back_tid` and
+    /// `gave_back_pid`; absent when the CPU was idle. Text.
+    pub const GAVE_BACK: &str = "gave_back";
+    /// Number of the CPU that a thread left.
+    pub const CPU_OUT: &str = "cpu_out";
+    /// Number of the CPU that a thread came back on.
+    pub const CPU_IN: &str = "cpu_in";
+    /// True on a wait that the kernel counted as one for I/O.
+    pub const IOWAIT: &str = "iowait";
+    /// True on an off-CPU interval that began before the thread was watched.
+    pub const TRUNCATED: &str = "truncated";
+    /// True on an off-CPU interval of which one end was not reported but inferred.
+    pub const INFERRED: &str = "inferred";
+}
+
+/// Why a thread was off CPU.
+pub mod state {
+    /// It could have run on: its CPU was given to another thread, or it yielded.
+    pub const PREEMPTED: &str = "preempted";
+    /// It slept, and a signal could have woken it.
+    pub const SLEEPING: &str = "sleeping";
+    /// It slept, and only the event could have woken it.
+    pub const UNINTERRUPTIBLE: &str = "uninterruptible";
+    /// It was stopped, traced or parked.
+    pub const STOPPED: &str = "stopped";
+    /// It was new and had not run yet.
+    pub const STARTING: &str = "starting";
+}
+
+/// Arguments of [`cat::THREAD_TOTALS`]: lengths in nanoseconds, each measured on its own. `on_cpu`,
+/// `preempted`, `woken`, `sleeping`, `uninterruptible` and `stopped` add up to the wall time between
+/// `first` and the instant.
+pub mod totals {
+    /// When watching began, nanoseconds since the start of the trace.
+    pub const FIRST_NS: &str = "first_ns";
+    /// On a CPU.
+    pub const ON_CPU_NS: &str = "on_cpu_ns";
+    /// Off CPU although it could have run on.
+    pub const PREEMPTED_NS: &str = "preempted_ns";
+    /// Woken, or new, and waiting for a CPU.
+    pub const WOKEN_NS: &str = "woken_ns";
+    /// Blocked, interruptible.
+    pub const SLEEPING_NS: &str = "sleeping_ns";
+    /// Blocked, uninterruptible.
+    pub const UNINTERRUPTIBLE_NS: &str = "uninterruptible_ns";
+    /// Stopped, traced or parked.
+    pub const STOPPED_NS: &str = "stopped_ns";
+    /// The blocked time that the kernel counted as waiting for I/O; part of the others.
+    pub const IOWAIT_NS: &str = "iowait_ns";
+    /// Switches away while it could have run on: a count.
+    pub const PREEMPTIONS: &str = "preemptions";
+    /// Switches away because it blocked: a count.
+    pub const WAITS: &str = "waits";
+    /// Off-CPU intervals below the threshold, which have no slice: a count.
+    pub const SHORT: &str = "short";
+    /// Their length; part of the others.
+    pub const SHORT_NS: &str = "short_ns";
+    /// Off-CPU intervals whose record was lost: a count.
+    pub const LOST: &str = "lost";
+    /// Their length; part of the others.
+    pub const LOST_NS: &str = "lost_ns";
 }
 
 /// What a loader is for.

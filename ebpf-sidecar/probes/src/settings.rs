@@ -1,0 +1,32 @@
+//! Globals that the user side sets before the programs are loaded. The verifier knows their values.
+
+use aya_ebpf::Global;
+
+/// Off-CPU intervals below this length get no record, ns.
+#[unsafe(no_mangle)]
+pub(crate) static THRESHOLD_NS: Global<u64> = Global::new(20_000);
+
+macro_rules! offsets {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[unsafe(no_mangle)]
+        pub(crate) static $name: Global<u32> = Global::new(0);
+    )+};
+}
+
+offsets! {
+    /// Byte offset of `task_struct.pid`: the thread id.
+    TASK_PID,
+    /// Byte offset of `task_struct.tgid`: the process id.
+    TASK_TGID,
+    /// Byte offset of `task_struct.comm`.
+    TASK_COMM,
+    /// Byte offset of `task_struct.__state`.
+    TASK_STATE,
+    /// Byte offset of `task_struct.se.sum_exec_runtime`.
+    TASK_EXEC,
+    /// Byte that holds the bit `task_struct.in_iowait`.
+    TASK_IOWAIT,
+    /// The bit in that byte, as a mask.
+    TASK_IOWAIT_MASK,
+}

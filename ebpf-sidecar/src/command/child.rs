@@ -1,0 +1,56 @@
+//! A command that is recorded from its start.
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitCode, ExitStatus};
+
+/// In the child: stops, and once it is continued becomes the command.
+pub(super) fn run(command: &[String]) -> Result<ExitCode> {
+    kill_process(getpid(), Signal::STOP).context("cannot stop")?;
+    let [program, arguments @ ..] = command else {
+        bail!("no command");
+    };
+    let error = Command::new(program).args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {program}"))
+}
+
+/// A child that stands still before its command begins.
+pub(super) struct Stopped(Child);
+
+/// Starts a child that will become `command`.
+pub(super) fn start(command: &[String]) -> Result<Stopped> {
+    let program = std::env::current_exe().context("cannot find this program")?;
+    let child = Command::new(program)
+        .args(["start", "--"])
+        .args(command)
+        .spawn()
+        .context("cannot start a process")?;
+    let pid = Pid::from_child(&child);
+    let status = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for the child")?;
+    match status {
+        Some((_, status)) if status.stopped() => Ok(Stopped(child)),
+        other => bail!("the child did not start: {other:?}"),
+    }
+}
+
+impl Stopped {
+    /// Its process id.
+    pub(super) fn pid(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Lets the command begin.
+    pub(super) fn go(self) -> Result<Child> {
+        kill_process(Pid::from_child(&self.0), Signal::CONT)
+            .context("cannot continue the child")?;
+        Ok(self.0)
+    }
+}
+
+/// The exit code that a shell would give.
+pub(super) fn code(status: ExitStatus) -> u8 {
+    let signal = status.signal().map(|signal| 128 + signal);
+    let code = status.code().or(signal).unwrap_or(1);
+    u8::try_from(code).unwrap_or(1)
+}

@@ -1,0 +1,53 @@
+//! What the threads of a job do when they do not run, recorded by eBPF.
+//!
+//! [`Recorder`] loads the probes, tracks processes with everything they fork, and ends in a
+//! [`Recording`]: for each thread where its time went, and every stretch off CPU above a threshold
+//! with who took the CPU, who woke it and what it waited for. [`Recording::to_trace`] makes a
+//! [`gpustall_trace::Trace`] of it. [`check`] says what a recording needs and what is missing.
+//!
+//! ```no_run
+//! use gpustall_sidecar::{Options, Recorder};
+//! use std::time::Duration;
+//!
+//! let mut recorder = Recorder::start(&Options::default())?;
+//! recorder.track_process(std::process::id())?;
+//! for _ in 0..50 {
+//!     std::thread::sleep(Options::DRAIN_EVERY);
+//!     recorder.drain();
+//! }
+//! let recording = recorder.finish();
+//! println!("{} intervals off CPU", recording.intervals.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod bitmap;
+mod btf;
+pub mod check;
+mod close;
+mod error;
+mod event;
+mod kernel;
+mod people;
+mod privilege;
+mod probes;
+mod procfs;
+mod recorder;
+mod recording;
+mod run;
+mod runs;
+mod state;
+mod symbols;
+mod to_trace;
+mod wait;
+mod waits;
+
+pub use btf::BtfError;
+pub use error::{SetupError, TrackError};
+pub use probes::Options;
+pub use recorder::{Progress, Recorder};
+pub use recording::{
+    CpuSample, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals, WaitId,
+    Waker, Why,
+};
+pub use run::{Run, RunClass};
+pub use wait::{Wait, WaitClass};

@@ -1,0 +1,13 @@
+//! The value of the map of threads, as aya wants it.
+
+#![allow(unsafe_code, reason = "aya's marker of plain data is an unsafe trait")]
+
+use gpustall_wire::thread::ThreadState;
+
+/// A [`ThreadState`] in the map of threads.
+#[derive(Debug, Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct State(pub(crate) ThreadState);
+
+// SAFETY: `ThreadState` is plain data without padding (`gpustall_wire::plain::Plain`).
+unsafe impl aya::Pod for State {}

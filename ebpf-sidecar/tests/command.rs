@@ -1,0 +1,176 @@
+//! The command as a user types it.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use gpustall_trace::{ReadOutcome, Trace, read, vocab};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn sidecar(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gpustall-sidecar"));
+    command.args(arguments);
+    command
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether this test may use eBPF; says so when not, and fails where that must not happen.
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "needs root, and CI must not skip"
+        );
+        eprintln!("skipped: needs root");
+    }
+    root
+}
+
+/// The program where another user can run it: build folders may be closed to others.
+fn as_nobody(arguments: &[&str]) -> Output {
+    const NOBODY: u32 = 65_534;
+    let folder = tempfile::Builder::new()
+        .prefix("gpustall")
+        .tempdir()
+        .unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    let program = folder.path().join("gpustall-sidecar");
+    std::fs::copy(env!("CARGO_BIN_EXE_gpustall-sidecar"), &program).unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .uid(NOBODY)
+        .gid(NOBODY)
+        .output()
+        .unwrap()
+}
+
+fn trace(path: &Path) -> Trace {
+    let ReadOutcome { trace, .. } = read(path).unwrap();
+    trace
+}
+
+#[test]
+fn record_without_privilege_says_the_command_that_mends_it() {
+    if !is_root() {
+        return;
+    }
+    let run = as_nobody(&["record", "--pid", "1", "-o", "a b.json"]);
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains("CAP_PERFMON and CAP_BPF missing"), "{said}");
+    assert!(
+        said.contains("gpustall-sidecar record --pid 1 -o 'a b.json'"),
+        "{said}"
+    );
+    assert!(said.contains("sudo "), "{said}");
+}
+
+#[test]
+fn check_without_privilege_fails_and_names_what_each_lack_costs() {
+    if !is_root() {
+        return;
+    }
+    let run = as_nobody(&["check", "--json"]);
+    assert_eq!(run.status.code(), Some(1));
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(report["can_record"], false);
+    let requirements = report["requirements"].as_array().unwrap();
+    let lacking: Vec<_> = requirements.iter().filter(|r| r["met"] == false).collect();
+    assert!(lacking[0]["name"].as_str().unwrap().contains("CAP_BPF"));
+    for lack in lacking {
+        assert!(
+            lack["mend"].is_string() && lack["problem"].is_string(),
+            "{lack}"
+        );
+        assert!(!lack["costs"].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn check_succeeds_exactly_when_recording_is_possible() {
+    if !is_root() {
+        return;
+    }
+    let run = sidecar(&["check", "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(run.status.success(), report["can_record"] == true);
+    let plain = sidecar(&["check"]).output().unwrap();
+    assert_eq!(plain.status.code(), run.status.code());
+    assert!(text(&plain.stdout).contains("recording is "));
+}
+
+#[test]
+fn a_command_is_recorded_from_its_start_and_its_exit_code_is_passed_on() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.trace.json.gz");
+    let run = sidecar(&["record", "-o", file.to_str().unwrap(), "--"])
+        .args(["sh", "-c", "sleep 0.1; sh -c 'sleep 0.2'; exit 3"])
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(3), "{}", text(&run.stderr));
+    let trace = trace(&file);
+    let names: Vec<&str> = trace.tracks.iter().map(|t| trace.text(t.name)).collect();
+    assert_eq!(
+        names.iter().filter(|n| **n == "sleep").count(),
+        2,
+        "{names:?}"
+    );
+    let sleeps = trace.slices.iter().filter(|s| {
+        trace.text(s.cat) == vocab::cat::OFF_CPU
+            && trace.arg_str(&s.args, vocab::arg::WAIT) == Some("sleep")
+            && trace.arg_str(&s.args, vocab::arg::WAKER) == Some("timer")
+    });
+    let lengths: Vec<f64> = sleeps.map(|s| s.span.len().as_millis_f64()).collect();
+    assert_eq!(lengths.len(), 2, "{lengths:?}");
+    assert!(lengths[0] >= 99.9 && lengths[1] >= 199.9, "{lengths:?}");
+    assert_eq!(trace.meta.name, "sh");
+    assert_eq!(trace.lost_by_source(), Default::default());
+}
+
+#[test]
+fn a_recording_of_a_process_ends_after_its_duration() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.trace.json");
+    let mut job = Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = job.id().to_string();
+    let run = sidecar(&["record", "--pid", &pid, "--duration", "0.3", "-o"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    job.kill().unwrap();
+    job.wait().unwrap();
+    assert!(run.status.success(), "{}", text(&run.stderr));
+    let trace = trace(&file);
+    assert!((300.0..5000.0).contains(&trace.length().as_millis_f64()));
+    assert_eq!(trace.meta.pid.0, job.id());
+    let hang = trace.slices.last().unwrap();
+    assert_eq!(trace.arg_str(&hang.args, vocab::arg::WAIT), Some("sleep"));
+    assert_eq!(hang.span.end, trace.meta.end);
+}
+
+#[test]
+fn wrong_arguments_and_a_process_that_is_not_there_are_said_so() {
+    let neither = sidecar(&["record"]).output().unwrap();
+    assert_eq!(neither.status.code(), Some(2));
+    let ring = sidecar(&["record", "--pid", "1", "--ring", "3"])
+        .output()
+        .unwrap();
+    assert!(text(&ring.stderr).contains("power of two"));
+    if is_root() {
+        let gone = sidecar(&["record", "--pid", "4194303"]).output().unwrap();
+        assert_eq!(gone.status.code(), Some(1));
+        assert!(text(&gone.stderr).contains("there is no process 4194303"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Planted workloads recorded by real eBPF, compared with what was planted and with what the kernel
+//! itself counts. They need root; without it each says that it was skipped, and with `CI` set in the
+//! environment a skip is a failure.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod harness;
+mod life;
+mod losses;
+mod off_cpu;
+mod samples;
+mod scale;
+mod totals;
+mod workload;
