@@ -167,10 +167,14 @@ where
         }
         let end = MonotonicClock::read();
         let Some(span) = context.span(id) else { return };
-        let args = span
-            .extensions()
-            .get::<Fields>()
-            .map(|Fields(fields)| fields.as_slice().into());
+        let fields = span.metadata().fields();
+        let args = match fields.is_empty() {
+            true => None,
+            false => span
+                .extensions()
+                .get::<Fields>()
+                .map(|Fields(fields)| fields.as_slice().into()),
+        };
         push(
             generation,
             Record::Span {
