@@ -10,7 +10,7 @@ use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::timeline::Timeline;
-use crate::window::{Trainer, Window, window};
+use crate::window::{Trainer, Window, total, window};
 use crate::workers::shortage;
 use crate::{evidence, loaders, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
@@ -33,7 +33,7 @@ impl<'a> Charged<'a> {
         let devices = Devices::of(&timeline);
         let (window, trainers) = window(&timeline, &devices);
         let accounts = match devices.is_empty() {
-            true => charge(&timeline, &window, &trainers),
+            true => charge(&timeline, &trainers),
             false => devices.charge(&timeline, &window, &trainers),
         };
         Self {
@@ -69,7 +69,8 @@ pub(crate) fn report(trace: &Trace) -> Report {
     };
     let loaders = loaders::loaders(timeline, judged);
     let workers = workers::workers(timeline, judged, recorded);
-    let device: Nanos = accounts.iter().map(|_| window.len()).sum();
+    let lengths = lengths(trainers, accounts, window);
+    let device: Nanos = lengths.iter().copied().sum();
     let charges = charges(accounts);
     let run = Run {
         timeline,
@@ -97,7 +98,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         calls: call_table(timeline, &devices.calls, judged),
         steps: steps.steady,
         first_steps: steps.first,
-        devices: device_rows(trainers, accounts, window),
+        devices: device_rows(trainers, accounts, &lengths),
         breakdown: shares(&charges, device),
         charges_ns: charges,
         findings,
@@ -114,7 +115,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     report
 }
 
-/// Time by cause, compute included. They add up to the window of every trainer.
+/// Time by cause, compute included. They add up to the accounts' lengths.
 fn charges(accounts: &[Account]) -> BTreeMap<String, u64> {
     let mut charges: BTreeMap<&str, Nanos> = BTreeMap::new();
     for account in accounts {
@@ -163,9 +164,26 @@ fn kernels(accounts: &[Account]) -> u64 {
     facts.map(|(_, facts)| facts.kernels.count).sum()
 }
 
-fn device_rows(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Device> {
-    let share = |ns: Nanos| round_share(ns.share_of(window.len()));
-    let row = |(i, account): (usize, &Account)| match &account.device {
+/// How much time each account charges: the window of a device, the stretch of a trainer.
+fn lengths(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Nanos> {
+    let one = |(i, account): (usize, &Account)| match (&account.device, trainers.get(i)) {
+        (None, Some(trainer)) => total(&trainer.parts),
+        _ => window.len(),
+    };
+    accounts.iter().enumerate().map(one).collect()
+}
+
+fn device_rows(trainers: &[Trainer], accounts: &[Account], lengths: &[Nanos]) -> Vec<Device> {
+    let row = |(i, account): (usize, &Account)| {
+        let length = lengths.get(i).copied().unwrap_or_default();
+        device_row(trainers.get(i), account, length)
+    };
+    accounts.iter().enumerate().map(row).collect()
+}
+
+fn device_row(trainer: Option<&Trainer>, account: &Account, length: Nanos) -> Device {
+    let share = |ns: Nanos| round_share(ns.share_of(length));
+    match &account.device {
         Some((shares, _)) => Device {
             name: account.name.clone(),
             tid: None,
@@ -176,14 +194,13 @@ fn device_rows(trainers: &[Trainer], accounts: &[Account], window: &Window) -> V
         },
         None => Device {
             name: account.name.clone(),
-            tid: trainers.get(i).map(|trainer| trainer.tid.0),
+            tid: trainer.map(|trainer| trainer.tid.0),
             compute: share(account.compute),
             exposed_comm: None,
             exposed_copy: None,
             idle: round_share(1.0 - share(account.compute)),
         },
-    };
-    accounts.iter().enumerate().map(row).collect()
+    }
 }
 
 fn lost(trace: &Trace) -> BTreeMap<String, u64> {

@@ -51,6 +51,7 @@ mod steps;
 mod tally;
 mod text;
 mod timeline;
+mod trainers;
 mod verdict;
 mod wait_cause;
 mod window;
