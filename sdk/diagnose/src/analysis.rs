@@ -6,6 +6,7 @@ use crate::charge::{Account, charge};
 use crate::device::Devices;
 use crate::finding::Run;
 use crate::job;
+use crate::links::percent;
 use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
@@ -110,7 +111,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, trainers.len(), trace.meta.cpus);
+    add_notes(&mut report);
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
 }
@@ -212,12 +213,12 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report, trainers: usize, cpus: u32) {
-    if let Some(short) = shortage(report.workers.iter(), trainers, cpus) {
+fn add_notes(report: &mut Report) {
+    if let Some(share) = shortage(report.workers.iter()) {
         report.notes.push(format!(
-            "{}: what counts as compute may be waiting for a CPU too. Try .num_workers({}).",
-            short.describe(),
-            short.fitting
+            "The threads that make batches waited for a CPU for {} of their get and collate: what \
+             counts as compute may be waiting for one too.",
+            percent(share)
         ));
     }
     if !report.lost_events.is_empty() {

@@ -63,7 +63,7 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
 /// others; otherwise the finding.
 fn whole_share(report: &Report, finding: &Finding) -> f64 {
-    let waits = [Cause::Data, Cause::DataCompute];
+    let waits = [Cause::Data, Cause::DataCompute, Cause::DataContended];
     if !waits.contains(&finding.cause) {
         return finding.share;
     }
@@ -82,7 +82,7 @@ fn hang(open: &Unfinished) -> String {
 
 fn noun(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute => "data wait",
+        Cause::Data | Cause::DataCompute | Cause::DataContended => "data wait",
         Cause::DataStartup => "waiting for the first batch of an epoch",
         Cause::HostMetrics => "metrics work",
         Cause::HostCheckpoint => "checkpointing",
@@ -135,6 +135,9 @@ fn path(report: &Report, finding: &Finding) -> String {
         return format!("{trainer} waits in next()");
     };
     match deepest(2) {
+        Some(_) if first.what == "making the batch" && finding.cause == Cause::DataContended => {
+            format!("{trainer} waits for {}, short of CPUs", first.who)
+        }
         Some(stage) if first.what == "making the batch" => {
             let busy = match stage.what.as_str() {
                 what if what == PieceKind::Idle.to_string() => {
