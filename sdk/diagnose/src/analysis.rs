@@ -111,7 +111,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report);
+    add_notes(&mut report, job::lost_pipeline(trace));
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
 }
@@ -213,7 +213,7 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report) {
+fn add_notes(report: &mut Report, lost_pipeline: bool) {
     if let Some(share) = shortage(report.workers.iter()) {
         report.notes.push(format!(
             "The threads that make batches waited for a CPU for {} of their get and collate: what \
@@ -232,6 +232,12 @@ fn add_notes(report: &mut Report) {
              charged as if it had not been.",
             sources.join(", ")
         ));
+    }
+    if !report.unfinished.is_empty() && lost_pipeline {
+        report.notes.push(
+            "What was still open may have ended: its end may be among the events that were lost."
+                .to_owned(),
+        );
     }
     if report.paused_ns > 0 {
         let paused = Nanos::new(report.paused_ns);

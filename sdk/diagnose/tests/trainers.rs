@@ -25,7 +25,7 @@ fn a_thread_for_each_epoch_is_charged_only_while_it_exists() {
     assert!(report.devices.iter().all(|device| device.compute == 0.25));
     assert_eq!(report.findings[0].cause, Cause::HostMetrics);
     assert_eq!(report.findings[0].predicted_step_ns, Some(10_000_000));
-    let verdict = "mlp: 75 % of the window is metrics work; 20 threads epoch-*";
+    let verdict = "mlp: 75 % of the window is metrics work; 20 threads epoch-* spend it in";
     assert!(report.verdict.starts_with(verdict), "{}", report.verdict);
 }
 
@@ -146,4 +146,34 @@ fn a_thread_that_only_validates_is_no_trainer() {
     let report = diagnose(&b.build(100_000));
     assert_eq!(report.devices.len(), 1);
     assert_eq!(report.breakdown["compute"], 1.0);
+}
+
+#[test]
+fn several_threads_make_their_batches_themselves() {
+    let mut b = Builder::new();
+    for rank in 0..8u32 {
+        let thread = b.thread(101 + rank, &format!("rank-{rank}"));
+        for step in 0..10 {
+            let at = step * 10_000;
+            let (batch, tid) = (step * 8 + u64::from(rank), 101 + rank);
+            b.step("train", 0, step, tid, (at, at + 10_000));
+            b.wait(
+                thread,
+                "train",
+                (0, step),
+                Some((batch, tid)),
+                (at, at + 9000),
+            );
+            b.stage(
+                thread,
+                cat::DATA_GET,
+                batch,
+                Some(8990),
+                (at + 1, at + 8999),
+            );
+        }
+    }
+    let report = diagnose(&b.build(100_000));
+    let verdict = "8 threads rank-* make the batches themselves in next(), mostly in get";
+    assert!(report.verdict.ends_with(verdict), "{}", report.verdict);
 }
