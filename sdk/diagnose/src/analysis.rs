@@ -199,7 +199,10 @@ fn device_row(trainer: Option<&Trainer>, account: &Account, length: Nanos) -> De
             compute: share(account.compute),
             exposed_comm: None,
             exposed_copy: None,
-            idle: round_share(1.0 - share(account.compute)),
+            idle: match length {
+                Nanos::ZERO => 0.0,
+                _ => round_share(1.0 - share(account.compute)),
+            },
         },
     }
 }
