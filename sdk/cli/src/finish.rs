@@ -2,9 +2,9 @@
 
 use crate::args::FinishArgs;
 use crate::output::{complain, print};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{State, read, write_finished};
+use gpustall_trace::{State, WriteError, read, write_finished};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,6 +14,12 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
         Some(output) => output.clone(),
         None => beside(&args.partial)?,
     };
+    if same(&args.partial, &output) {
+        bail!(
+            "{} is the partial trace itself; say another place for the finished one with -o",
+            output.display()
+        );
+    }
     let outcome = read(&args.partial)?;
     let mut trace = outcome.trace;
     if trace.meta.state == State::Finished {
@@ -30,9 +36,45 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
     );
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
-    write_finished(&output, &trace)?;
+    write_finished(&output, &trace).map_err(unwritten)?;
     print(&format!("{report}\n\ntrace: {}", output.display()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether both are one file, whatever the ways to it.
+fn same(partial: &Path, output: &Path) -> bool {
+    match (partial.canonicalize(), output.canonicalize()) {
+        (Ok(partial), Ok(output)) => partial == output,
+        // A file that is not there is not the other one.
+        _ => false,
+    }
+}
+
+/// Why the finished trace was not written, in the words of this command.
+fn unwritten(error: WriteError) -> anyhow::Error {
+    let elsewhere = "choose another place with -o";
+    match error {
+        WriteError::Create { path, source } => {
+            anyhow!(
+                "cannot create the trace file {}: {source}; {elsewhere}",
+                path.display()
+            )
+        }
+        WriteError::NoDirectory { path, directory } => anyhow!(
+            "cannot create the trace file {}: there is no directory {}; make it, or {elsewhere}",
+            path.display(),
+            directory.display()
+        ),
+        WriteError::Busy { path } => anyhow!(
+            "a recording writes to {}; wait until it ends, or {elsewhere}",
+            path.display()
+        ),
+        WriteError::Write { path, source } => anyhow!(
+            "cannot write the trace file {}: {source}; the partial trace is kept",
+            path.display()
+        ),
+        other => other.into(),
+    }
 }
 
 /// Where the finished trace goes by default: `x.json.gz` for `x.json.partial`. It must not be

@@ -14,7 +14,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::complain("error", &format!("{error:#}"));
+            output::complain("error", &output::describe(&error));
             ExitCode::FAILURE
         }
     }

@@ -339,6 +339,45 @@ fn finish_refuses_what_is_finished_and_what_it_cannot_write() {
 }
 
 #[test]
+fn what_cannot_be_written_is_said_once_and_in_the_words_of_the_command() {
+    let dir = dir();
+    let partial = partial(dir.path(), "killed");
+    for (nowhere, says) in [
+        ("no/such/place.json", "another place with -o"),
+        (".", "the partial trace is kept"),
+    ] {
+        let nowhere = dir.path().join(nowhere);
+        let output = gpustall(&["finish", "-o"], &[&nowhere, &partial]);
+        let text = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        assert!(text.contains(says), "{text}");
+        assert!(!text.contains("output("), "{text}");
+        assert!(text.matches("(os error").count() <= 1, "{text}");
+    }
+    let missing = dir.path().join("missing.json.partial");
+    let text = stderr(&gpustall(&["finish"], &[&missing]));
+    assert_eq!(text.matches("(os error").count(), 1, "{text}");
+}
+
+#[test]
+fn finish_does_not_overwrite_the_partial_trace_itself() {
+    let dir = dir();
+    let partial = partial(dir.path(), "killed");
+    let before = std::fs::read(&partial).expect("it was just written");
+    let link = dir.path().join("link.json");
+    std::os::unix::fs::symlink(&partial, &link).expect("the directory is writable");
+    let name = partial.file_name().expect("it has a name");
+    let detour = dir.path().join(".").join(name);
+    for output in [&partial, &link, &detour] {
+        let refused = gpustall(&["finish", "-o"], &[output, &partial]);
+        let text = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(1), "{text}");
+        assert!(text.contains("is the partial trace itself"), "{text}");
+        assert_eq!(std::fs::read(&partial).expect("it is there"), before);
+    }
+}
+
+#[test]
 fn every_arrow_of_the_chains_is_one_that_viewers_draw() {
     let dir = dir();
     let mut trace = read(&partial(dir.path(), "mlp"))

@@ -137,7 +137,9 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
 /// What a prediction takes for granted.
 pub(crate) fn condition(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute => "if every batch were ready when asked for",
+        Cause::Data | Cause::DataCompute | Cause::DataContended => {
+            "if every batch were ready when asked for"
+        }
         Cause::DataStartup => "if the first batch of each epoch were ready when asked for",
         Cause::HostMetrics => "if metrics took no time of this thread",
         Cause::HostCheckpoint => "if saving took no time of this thread",

@@ -6,11 +6,12 @@ use crate::charge::{Account, charge};
 use crate::device::Devices;
 use crate::finding::Run;
 use crate::job;
+use crate::links::percent;
 use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::timeline::Timeline;
-use crate::window::{Trainer, Window, window};
+use crate::window::{Trainer, Window, total, window};
 use crate::workers::shortage;
 use crate::{evidence, loaders, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
@@ -33,7 +34,7 @@ impl<'a> Charged<'a> {
         let devices = Devices::of(&timeline);
         let (window, trainers) = window(&timeline, &devices);
         let accounts = match devices.is_empty() {
-            true => charge(&timeline, &window, &trainers),
+            true => charge(&timeline, &trainers),
             false => devices.charge(&timeline, &window, &trainers),
         };
         Self {
@@ -69,7 +70,8 @@ pub(crate) fn report(trace: &Trace) -> Report {
     };
     let loaders = loaders::loaders(timeline, judged);
     let workers = workers::workers(timeline, judged, recorded);
-    let device: Nanos = accounts.iter().map(|_| window.len()).sum();
+    let lengths = lengths(trainers, accounts, window);
+    let device: Nanos = lengths.iter().copied().sum();
     let charges = charges(accounts);
     let run = Run {
         timeline,
@@ -97,7 +99,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         calls: call_table(timeline, &devices.calls, judged),
         steps: steps.steady,
         first_steps: steps.first,
-        devices: device_rows(trainers, accounts, window),
+        devices: device_rows(trainers, accounts, &lengths),
         breakdown: shares(&charges, device),
         charges_ns: charges,
         findings,
@@ -109,12 +111,12 @@ pub(crate) fn report(trace: &Trace) -> Report {
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, trainers.len(), trace.meta.cpus);
+    add_notes(&mut report, job::lost_pipeline(trace));
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
 }
 
-/// Time by cause, compute included. They add up to the window of every trainer.
+/// Time by cause, compute included. They add up to the accounts' lengths.
 fn charges(accounts: &[Account]) -> BTreeMap<String, u64> {
     let mut charges: BTreeMap<&str, Nanos> = BTreeMap::new();
     for account in accounts {
@@ -163,9 +165,26 @@ fn kernels(accounts: &[Account]) -> u64 {
     facts.map(|(_, facts)| facts.kernels.count).sum()
 }
 
-fn device_rows(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Device> {
-    let share = |ns: Nanos| round_share(ns.share_of(window.len()));
-    let row = |(i, account): (usize, &Account)| match &account.device {
+/// How much time each account charges: the window of a device, the stretch of a trainer.
+fn lengths(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Nanos> {
+    let one = |(i, account): (usize, &Account)| match (&account.device, trainers.get(i)) {
+        (None, Some(trainer)) => total(&trainer.parts),
+        _ => window.len(),
+    };
+    accounts.iter().enumerate().map(one).collect()
+}
+
+fn device_rows(trainers: &[Trainer], accounts: &[Account], lengths: &[Nanos]) -> Vec<Device> {
+    let row = |(i, account): (usize, &Account)| {
+        let length = lengths.get(i).copied().unwrap_or_default();
+        device_row(trainers.get(i), account, length)
+    };
+    accounts.iter().enumerate().map(row).collect()
+}
+
+fn device_row(trainer: Option<&Trainer>, account: &Account, length: Nanos) -> Device {
+    let share = |ns: Nanos| round_share(ns.share_of(length));
+    match &account.device {
         Some((shares, _)) => Device {
             name: account.name.clone(),
             tid: None,
@@ -176,14 +195,16 @@ fn device_rows(trainers: &[Trainer], accounts: &[Account], window: &Window) -> V
         },
         None => Device {
             name: account.name.clone(),
-            tid: trainers.get(i).map(|trainer| trainer.tid.0),
+            tid: trainer.map(|trainer| trainer.tid.0),
             compute: share(account.compute),
             exposed_comm: None,
             exposed_copy: None,
-            idle: round_share(1.0 - share(account.compute)),
+            idle: match length {
+                Nanos::ZERO => 0.0,
+                _ => round_share(1.0 - share(account.compute)),
+            },
         },
-    };
-    accounts.iter().enumerate().map(row).collect()
+    }
 }
 
 fn lost(trace: &Trace) -> BTreeMap<String, u64> {
@@ -195,12 +216,12 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn add_notes(report: &mut Report, trainers: usize, cpus: u32) {
-    if let Some(short) = shortage(report.workers.iter(), trainers, cpus) {
+fn add_notes(report: &mut Report, lost_pipeline: bool) {
+    if let Some(share) = shortage(report.workers.iter()) {
         report.notes.push(format!(
-            "{}: what counts as compute may be waiting for a CPU too. Try .num_workers({}).",
-            short.describe(),
-            short.fitting
+            "The threads that make batches waited for a CPU for {} of their get and collate: what \
+             counts as compute may be waiting for one too.",
+            percent(share)
         ));
     }
     if !report.lost_events.is_empty() {
@@ -214,6 +235,12 @@ fn add_notes(report: &mut Report, trainers: usize, cpus: u32) {
              charged as if it had not been.",
             sources.join(", ")
         ));
+    }
+    if !report.unfinished.is_empty() && lost_pipeline {
+        report.notes.push(
+            "What was still open may have ended: its end may be among the events that were lost."
+                .to_owned(),
+        );
     }
     if report.paused_ns > 0 {
         let paused = Nanos::new(report.paused_ns);

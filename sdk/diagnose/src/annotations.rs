@@ -48,6 +48,7 @@ impl Timeline<'_> {
                 name: None,
                 kind: Kind::Train,
             },
+            epoch: None,
             index: Some(number),
             thread: self.trace.track(slice.track).map(|track| track.tid),
             span: self.clip(slice.span),

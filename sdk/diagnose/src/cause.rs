@@ -14,6 +14,9 @@ pub enum Cause {
     /// `data.compute`: the training thread made the batch itself and was on a CPU while it did.
     #[serde(rename = "data.compute")]
     DataCompute,
+    /// `data.contended`: the workers that made the batch were ready to run and waited for a CPU.
+    #[serde(rename = "data.contended")]
+    DataContended,
     /// `data.startup`: `iter()` of a loader, and the first wait of an epoch, for which its workers
     /// had made nothing ahead.
     #[serde(rename = "data.startup")]
@@ -81,9 +84,10 @@ pub const COMPUTE: &str = "compute";
 
 impl Cause {
     /// Every cause, in the order of their families.
-    pub const ALL: [Cause; 19] = [
+    pub const ALL: [Cause; 20] = [
         Cause::Data,
         Cause::DataCompute,
+        Cause::DataContended,
         Cause::DataStartup,
         Cause::HostMetrics,
         Cause::HostCheckpoint,
@@ -108,6 +112,7 @@ impl Cause {
         match self {
             Cause::Data => "data",
             Cause::DataCompute => "data.compute",
+            Cause::DataContended => "data.contended",
             Cause::DataStartup => "data.startup",
             Cause::HostMetrics => "host.metrics",
             Cause::HostCheckpoint => "host.checkpoint",
@@ -151,7 +156,8 @@ impl Cause {
 
     /// Whether the trainer waited for a batch.
     pub(crate) fn is_data(self) -> bool {
-        matches!(self, Cause::Data | Cause::DataCompute | Cause::DataStartup)
+        use Cause::{Data, DataCompute, DataContended, DataStartup};
+        matches!(self, Data | DataCompute | DataContended | DataStartup)
     }
 }
 

@@ -107,7 +107,7 @@ fn whole(stall: &Stall, kind: PieceKind, track: Option<TrackId>, edge: Edge) -> 
 }
 
 /// When the last stage of a batch ended on the thread that made it.
-fn made_at(timeline: &Timeline<'_>, batch: u64, track: TrackId) -> Option<TraceTime> {
+pub(crate) fn made_at(timeline: &Timeline<'_>, batch: u64, track: TrackId) -> Option<TraceTime> {
     let stages = timeline.stages.of_batch(batch).iter();
     stages
         .filter_map(|&stage| timeline.stages.get(stage))

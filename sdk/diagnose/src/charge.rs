@@ -1,4 +1,4 @@
-//! Charging the window of each trainer: every nanosecond is compute or one stall's.
+//! Charging the stretch of each trainer: every nanosecond is compute or one stall's.
 //!
 //! The rule, first match: inside `iter()` or `next()` of a loader, the wait; inside a phase named as
 //! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
@@ -9,7 +9,7 @@ use crate::partition::{Claim, partition};
 use crate::piece::Piece;
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
-use crate::window::{Trainer, Window};
+use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::HashMap;
 
@@ -62,7 +62,7 @@ impl Stall {
     }
 }
 
-/// The window of one device, charged.
+/// The window of one device, or the stretch of one trainer, charged.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Account {
     /// Its name, or that of the thread which stands for it.
@@ -74,12 +74,8 @@ pub(crate) struct Account {
     pub(crate) stalls: Vec<Stall>,
 }
 
-/// Charges the window of every trainer, in their order.
-pub(crate) fn charge(
-    timeline: &Timeline<'_>,
-    window: &Window,
-    trainers: &[Trainer],
-) -> Vec<Account> {
+/// Charges the stretch of every trainer, in their order.
+pub(crate) fn charge(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Account> {
     let mut sources: HashMap<TrackId, Vec<(Source, Claim)>> = HashMap::new();
     let waits = timeline.waits.iter().enumerate().map(|(i, wait)| {
         (
@@ -112,7 +108,6 @@ pub(crate) fn charge(
         let claims = trainer.track.and_then(|track| sources.get(&track));
         account(
             timeline,
-            window,
             &causes,
             (i, trainer),
             claims.map_or(&[], Vec::as_slice),
@@ -123,7 +118,6 @@ pub(crate) fn charge(
 
 fn account(
     timeline: &Timeline<'_>,
-    window: &Window,
     waits: &[Cause],
     (trainer, of): (usize, &Trainer),
     sources: &[(Source, Claim)],
@@ -131,7 +125,7 @@ fn account(
     let claims: Vec<Claim> = sources.iter().map(|&(_, claim)| claim).collect();
     let mut compute = Nanos::ZERO;
     let mut parts_of: Vec<Vec<Interval>> = vec![Vec::new(); claims.len()];
-    for part in partition(&window.parts, &claims) {
+    for part in partition(&of.parts, &claims) {
         match part.claim {
             Some(claim) => parts_of[claim].push(part.span),
             None => compute += part.span.len(),

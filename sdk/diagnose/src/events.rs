@@ -31,6 +31,7 @@ pub(crate) struct LoaderKey {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) loader: LoaderKey,
+    pub(crate) epoch: Option<u64>,
     /// Position in its epoch, from 0.
     pub(crate) index: Option<u64>,
     /// Thread that runs the loop.

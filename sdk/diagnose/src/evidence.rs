@@ -10,6 +10,7 @@ use crate::timeline::Timeline;
 pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Loader]) -> Evidence {
     let stages = timeline.stages.iter().next().is_some();
     let cpu = timeline.stages.iter().any(|stage| stage.cpu.is_some());
+    let states = timeline.stages.iter().any(|stage| stage.runnable.is_some());
     let mut waits = timeline
         .waits
         .iter()
@@ -22,6 +23,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         (stages, "get and collate of each batch"),
         (!timeline.serves.is_empty(), "the worker of each batch"),
         (cpu, "CPU time of get and collate"),
+        (states, "time of get and collate that waited for a CPU"),
         (queue, "queue depth"),
         (!timeline.phases.is_empty(), "phases"),
         (!devices.is_empty(), "device operations"),

@@ -14,9 +14,10 @@ use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
-use crate::tally::Tally;
+use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
 use crate::window::Trainer;
+use crate::workers::shortage;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,6 +119,16 @@ impl Run<'_> {
             stalls: lengths,
             lost,
         };
+        let workers: Vec<&report::Worker> = self
+            .workers
+            .iter()
+            .filter(|(of, _)| *of == loader)
+            .map(|(_, w)| w)
+            .collect();
+        let contended = match cause {
+            Cause::DataContended => tally.runnable_share(on_worker),
+            _ => shortage(workers.iter().copied()),
+        };
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
         let facts = Facts {
             cause,
@@ -128,12 +139,8 @@ impl Run<'_> {
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
-            workers: self
-                .workers
-                .iter()
-                .filter(|(of, _)| *of == loader)
-                .map(|(_, w)| w)
-                .collect(),
+            workers,
+            contended,
             trainers: self.trainers.len(),
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),

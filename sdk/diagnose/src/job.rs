@@ -7,7 +7,7 @@ use crate::stages::StageKind;
 use crate::stats::mean;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
-use gpustall_trace::{Instant, Interval, Nanos, Slice, TrackId, TrackKind};
+use gpustall_trace::{Instant, Interval, Nanos, Slice, Trace, TrackId, TrackKind};
 use std::collections::{BTreeMap, HashSet};
 
 /// A wait that had not ended is a hang if it went on for at least this long,
@@ -15,6 +15,9 @@ pub const HANG_MIN: Nanos = Nanos::new(1_000_000_000);
 
 /// and for this many times the longest wait that did end.
 pub const HANG_FACTOR: u64 = 3;
+
+/// The source of events of loaders and steps, where some were lost.
+const PIPELINE: &str = "data pipeline";
 
 /// No more faults, and no more unfinished slices, than this are listed.
 pub const MAX_LISTED: usize = 20;
@@ -112,6 +115,8 @@ fn stage_name(kind: StageKind) -> &'static str {
 pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Unfinished> {
     let threads = tracks(trainers);
     let ended = timeline.waits.iter().filter(|wait| !wait.unfinished);
+    // The end of what seems open may be among the events that were lost.
+    let proven = !lost_pipeline(timeline.trace);
     let longest = ended.map(|wait| wait.span.len()).max().unwrap_or_default();
     let hang = HANG_MIN.max(Nanos::new(longest.get().saturating_mul(HANG_FACTOR)));
     let trace = timeline.trace;
@@ -137,10 +142,16 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
             what: what(timeline, slice, waits),
             since_ns: slice.span.start.as_nanos(),
             for_ns: length.get(),
-            hang: waits && trains && length >= hang,
+            hang: proven && waits && trains && length >= hang,
         }
     };
     open.into_iter().map(row).collect()
+}
+
+/// Whether events of loaders and steps were lost.
+pub(crate) fn lost_pipeline(trace: &Trace) -> bool {
+    let lost = trace.lost_by_source();
+    lost.get(PIPELINE).is_some_and(|&total| total > 0)
 }
 
 fn what(timeline: &Timeline<'_>, slice: &Slice, waits: bool) -> String {

@@ -24,6 +24,7 @@ mod call_table;
 mod cause;
 mod chain;
 mod charge;
+mod contended;
 mod device;
 mod device_chain;
 mod device_proof;
@@ -51,6 +52,7 @@ mod steps;
 mod tally;
 mod text;
 mod timeline;
+mod trainers;
 mod verdict;
 mod wait_cause;
 mod window;
@@ -70,7 +72,7 @@ pub use report::{
 };
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
-pub use workers::CPU_SHORT_SHARE;
+pub use workers::CONTENDED_MIN_RUNNABLE_SHARE;
 pub use worst::{MAX_PIECES, WORST_STALLS};
 
 use gpustall_trace::Trace;

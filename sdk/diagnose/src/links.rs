@@ -151,8 +151,14 @@ impl Chain<'_> {
                 proof.push(format!("{} an item", mean(total, items)));
             }
         }
-        if let Some(share) = sum.cpu_share() {
-            proof.push(format!("on a CPU for {} of it", percent(share)));
+        match (sum.cpu_share(), sum.runnable_share()) {
+            (Some(share), Some(waited)) => proof.push(format!(
+                "on a CPU for {}, waiting for one for {}",
+                percent(share),
+                percent(waited)
+            )),
+            (Some(share), None) => proof.push(format!("on a CPU for {} of it", percent(share))),
+            (None, _) => {}
         }
         proof.join(", ")
     }

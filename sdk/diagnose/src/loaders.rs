@@ -20,6 +20,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) row: Loader,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
     pub(crate) production: Option<Nanos>,
+    /// Mean CPU time of those stages; `None` unless all of them say it.
+    pub(crate) production_cpu: Option<Nanos>,
 }
 
 /// The loaders that were waited for in `judged`.
@@ -60,18 +62,23 @@ fn loader(
     let finished: Vec<&&Wait> = waits.iter().filter(|wait| !wait.unfinished).collect();
     let (mut inside, mut outside) = (0, 0);
     let (mut made, mut production) = (0, Nanos::ZERO);
+    let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
     for wait in waits {
         match maker(timeline, wait) {
             Maker::InProcess => inside += 1,
             Maker::Worker(_) | Maker::Open(..) | Maker::Elsewhere => outside += 1,
             Maker::Unknown => {}
         }
-        let mut stages: Nanos = stages_of(timeline, wait)
-            .map(|stage| stage.span.len())
-            .sum();
+        let mut stages = Nanos::ZERO;
+        for stage in stages_of(timeline, wait) {
+            stages += stage.span.len();
+            cpu_known &= stage.cpu.is_some() || stage.unfinished;
+            cpu += stage.cpu.unwrap_or_default();
+        }
         if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
             // No stages are recorded: what the thread does in `next()` is making the batch.
             stages = wait.span.len();
+            cpu_known = false;
         }
         made += u64::from(stages > Nanos::ZERO);
         production += stages;
@@ -88,6 +95,7 @@ fn loader(
             queue: queue(timeline, judged, key, waits),
         },
         production: (made > 0).then(|| mean(production, made)),
+        production_cpu: (made > 0 && cpu_known).then(|| mean(cpu, made)),
     }
 }
 

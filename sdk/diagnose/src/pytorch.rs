@@ -27,18 +27,18 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
 }
 
 fn in_process(facts: &Facts<'_>) -> String {
-    let Some((enough, made, rest)) = facts.enough_workers() else {
+    let Some(need) = facts.need() else {
         return format!(
             "make batches on workers: DataLoader(..., num_workers=n, persistent_workers=True). Or \
              {CHEAPER}."
         );
     };
-    let cost = format!("a batch takes {made} to make, the rest of a step {rest}");
-    if !crate::remedy::fits(enough, facts.cpus) {
+    let (cost, enough) = (need.cost(), need.workers);
+    if !need.fits {
         return format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
-             {enough} of them beside the training thread.",
-            facts.cpus
+             {:.1} beside the training thread's.",
+            facts.cpus, need.cpus
         );
     }
     let free = match facts.cpus {
@@ -48,7 +48,7 @@ fn in_process(facts: &Facts<'_>) -> String {
     format!(
         "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True), \
          {free}: {cost}. With {}. Or {CHEAPER}.",
-        steps(enough, made, rest)
+        steps(enough, need.made, need.rest)
     )
 }
 

@@ -11,7 +11,6 @@ use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
-use crate::workers::shortage;
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
 
@@ -36,6 +35,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) cpus: u32,
     /// Threads that run steps.
     pub(crate) trainers: usize,
+    /// Share of the workers' stages in which they waited for a CPU, if that is enough to say that
+    /// they are short of CPUs.
+    pub(crate) contended: Option<f64>,
     /// Mean steady step without any wait for the loader.
     pub(crate) rest: Option<Nanos>,
 }
@@ -46,11 +48,64 @@ impl Facts<'_> {
         (!self.workers.is_empty()).then(|| sum / self.workers.len() as f64)
     }
 
-    /// Workers that would make batches as fast as they are asked for, and the numbers behind it.
-    pub(crate) fn enough_workers(&self) -> Option<(u64, Nanos, Nanos)> {
+    /// Workers that would make batches as fast as they are asked for, and what they need. Whether
+    /// there are CPUs for them is a matter of their CPU time, not of their number: who waits for
+    /// I/O needs none.
+    pub(crate) fn need(&self) -> Option<Need> {
         let made = self.loader?.production?;
+        let cpu = self.loader?.production_cpu;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        Some((made.get().div_ceil(rest.get()).max(1), made, rest))
+        let cpus = cpu.unwrap_or(made).share_of(rest);
+        Some(Need {
+            workers: made.get().div_ceil(rest.get()).max(1),
+            made,
+            cpu,
+            rest,
+            cpus,
+            fits: self.cpus == 0 || cpus + self.trainers as f64 <= f64::from(self.cpus),
+        })
+    }
+
+    /// Workers that leave each trainer a CPU, from what one uses while none has to wait for one.
+    fn fitting(&self) -> Option<u64> {
+        let known = self.workers.iter().filter_map(|worker| {
+            let busy = worker.busy_share;
+            let cpu = busy * worker.cpu_share?;
+            Some((cpu, cpu + busy * worker.blocked_share?))
+        });
+        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let room = f64::from(self.cpus) - self.trainers as f64;
+        (self.cpus > 0 && cpu > 0.0).then(|| (room * unhindered / cpu).floor().max(1.0) as u64)
+    }
+}
+
+/// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Need {
+    /// Workers that keep up.
+    pub(crate) workers: u64,
+    /// Mean time to make a batch.
+    pub(crate) made: Nanos,
+    /// How much of it is CPU time, where it was measured.
+    pub(crate) cpu: Option<Nanos>,
+    /// Mean step without any wait for the loader.
+    pub(crate) rest: Nanos,
+    /// CPUs that those workers use, beside those of the trainers.
+    pub(crate) cpus: f64,
+    /// Whether the job may use so many; yes if that is not known.
+    pub(crate) fits: bool,
+}
+
+impl Need {
+    /// The numbers that it follows from.
+    pub(crate) fn cost(&self) -> String {
+        let cpu = self
+            .cpu
+            .map_or(String::new(), |cpu| format!(", {cpu} of it on a CPU"));
+        format!(
+            "a batch takes {} to make{cpu}, the rest of a step {}",
+            self.made, self.rest
+        )
     }
 }
 
@@ -63,12 +118,15 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
         }
     };
     put("cpus", (facts.cpus > 0).then_some(f64::from(facts.cpus)));
-    for (kind, name) in [
-        (StageKind::Get, "get_cpu_share"),
-        (StageKind::Collate, "collate_cpu_share"),
-    ] {
+    for (kind, name) in [(StageKind::Get, "get"), (StageKind::Collate, "collate")] {
         let sums = tally.largest(|piece| stage_kind(piece) == Some(kind));
-        put(name, sums.first().and_then(|(_, sum)| sum.cpu_share()));
+        let sum = sums.first().map(|(_, sum)| sum);
+        put(
+            &format!("{name}_cpu_share"),
+            sum.and_then(|sum| sum.cpu_share()),
+        );
+        let waited = sum.and_then(|sum| sum.runnable_share());
+        put(&format!("{name}_runnable_share"), waited);
     }
     for &(name, value) in &facts.numbers {
         put(name, Some(value));
@@ -76,6 +134,8 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
     if facts.cause.is_data() {
         let production = facts.loader.and_then(|loader| loader.production);
         put("batch_production_ns", production.map(|ns| ns.get() as f64));
+        let cpu = facts.loader.and_then(|loader| loader.production_cpu);
+        put("batch_cpu_ns", cpu.map(|ns| ns.get() as f64));
         put("step_without_wait_ns", facts.rest.map(|ns| ns.get() as f64));
         put(
             "queue_empty_share",
@@ -102,9 +162,7 @@ const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
     match (facts.cause, facts.framework) {
-        (Cause::Data | Cause::DataCompute | Cause::DataStartup, Framework::PyTorch) => {
-            pytorch::loader(facts)
-        }
+        (cause, Framework::PyTorch) if cause.is_data() => pytorch::loader(facts),
         (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).to_owned(),
         (cause, Framework::Burn) => burn(cause, facts),
     }
@@ -126,40 +184,37 @@ fn burn(cause: Cause, facts: &Facts<'_>) -> String {
         Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
             (instrument::batcher), so that the next recording says which worker and which stage."
             .to_owned(),
-        Cause::Data | Cause::DataCompute => with_workers(facts),
+        Cause::Data | Cause::DataCompute | Cause::DataContended => with_workers(facts),
         cause => advice(cause, facts.framework, facts.signs).to_owned(),
     }
 }
 
 fn in_process(facts: &Facts<'_>) -> String {
-    let Some((enough, made, rest)) = facts.enough_workers() else {
+    let Some(need) = facts.need() else {
         return format!("make batches on workers, .num_workers(n), or {CHEAPER}.");
     };
-    let cost = format!("a batch takes {made} to make, the rest of a step {rest}");
-    if fits(enough, facts.cpus) {
+    let (cost, enough) = (need.cost(), need.workers);
+    if need.fits {
         format!(
-            "make batches on workers, .num_workers({enough}): {cost}, so {} with a CPU each{}. Or \
-             {CHEAPER}.",
+            "make batches on workers, .num_workers({enough}): {cost}, so {}, with {:.1} CPUs \
+             beside the trainer's{}. Or {CHEAPER}.",
             count(enough, "worker keeps up", "workers keep up"),
+            need.cpus,
             may_use(facts.cpus),
         )
     } else {
         format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
-             {enough} of them beside the trainer.",
-            facts.cpus
+             {:.1} beside the trainer's.",
+            facts.cpus, need.cpus
         )
     }
 }
 
 fn with_workers(facts: &Facts<'_>) -> String {
     let have = facts.workers.len() as u64;
-    if let Some(short) = shortage(facts.workers.iter().copied(), facts.trainers, facts.cpus) {
-        return format!(
-            "fewer workers, .num_workers({}): {}. Or {CHEAPER}.",
-            short.fitting,
-            short.describe()
-        );
+    if let Some(share) = facts.contended {
+        return contended(facts, have, share);
     }
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
@@ -169,25 +224,42 @@ fn with_workers(facts: &Facts<'_>) -> String {
             percent(busy)
         );
     }
-    match facts.enough_workers() {
-        Some((enough, made, rest)) if enough > have && fits(enough, facts.cpus) => format!(
-            ".num_workers({enough}) instead of {have}: a batch takes {made} to make, the rest of \
-             a step {rest}, if each worker gets a CPU{}. Or {CHEAPER}.",
+    match facts.need().filter(|need| need.workers > have) {
+        Some(need) if need.fits => format!(
+            ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside the trainer's{}. Or \
+             {CHEAPER}.",
+            need.workers,
+            need.cost(),
+            need.cpus,
             may_use(facts.cpus),
         ),
-        Some((enough, made, rest)) if enough > have => format!(
-            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: a \
-             batch takes {made} to make, the rest of a step {rest}, so {enough} of them beside \
-             the trainer.",
-            facts.cpus
+        Some(need) => format!(
+            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
+             so {:.1} beside the trainer's.",
+            facts.cpus,
+            need.cost(),
+            need.cpus
         ),
         _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
     }
 }
 
-/// Whether so many workers and the trainer can have a CPU each; yes if the CPUs are not known.
-pub(crate) fn fits(workers: u64, cpus: u32) -> bool {
-    cpus == 0 || workers < u64::from(cpus)
+/// Workers that are short of CPUs: more of them make no batch sooner.
+fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
+    let why = format!(
+        "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
+         more of them do not help",
+        percent(share),
+        may_use(facts.cpus),
+    );
+    let room = match facts.fitting() {
+        Some(fitting) if fitting < have => {
+            format!(" .num_workers({fitting}) instead of {have} would leave the trainer a CPU.")
+        }
+        Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
+        None => String::new(),
+    };
+    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}")
 }
 
 fn may_use(cpus: u32) -> String {

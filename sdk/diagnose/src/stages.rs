@@ -24,6 +24,9 @@ pub(crate) struct Stage {
     pub(crate) span: Interval,
     /// CPU time of the thread inside it, at most its length.
     pub(crate) cpu: Option<Nanos>,
+    /// Time in which it was ready to run and waited for a CPU; known only with `cpu`, and with it
+    /// at most its length.
+    pub(crate) runnable: Option<Nanos>,
     pub(crate) unfinished: bool,
     pub(crate) panicked: bool,
 }
@@ -56,6 +59,8 @@ impl Stages {
                 .or_default()
                 .push(self.list.len());
         }
+        let cpu = integer(args, names.key.cpu_ns).map(|ns| Nanos::new(ns).min(span.len()));
+        let runnable = integer(args, names.key.runnable_ns).map(Nanos::new);
         self.list.push(Stage {
             track: slice.track,
             kind: if get {
@@ -66,7 +71,8 @@ impl Stages {
             batch,
             items: integer(args, names.key.items),
             span,
-            cpu: integer(args, names.key.cpu_ns).map(|ns| Nanos::new(ns).min(span.len())),
+            cpu,
+            runnable: cpu.and_then(|cpu| Some(runnable?.min(span.len() - cpu))),
             unfinished: flag(args, names.key.unfinished),
             panicked: flag(args, names.key.panicked),
         });

@@ -32,6 +32,8 @@ pub(crate) struct Steps {
     steady_of: Vec<Vec<bool>>,
     /// Devices that compute one step together.
     devices: u64,
+    /// Steady steps, once for each trainer that takes part, and all of them.
+    taken: (u64, u64),
 }
 
 /// Tells the steps of the trainers apart.
@@ -64,15 +66,20 @@ pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account]) -> Steps {
                 if warms || (leads && i == 0) {
                     warm = i + 1;
                 }
-                steps.first.warmup += u64::from(warms);
+                steps.first.warmup += u64::from(warms && !trainer.shares(s));
                 !leads && !warms
             })
             .collect();
         for (step, &is_steady) in trainer.steps.iter().zip(&is_steady) {
+            steps.taken.0 += u64::from(is_steady);
+            steps.taken.1 += 1;
+            if trainer.shares(step) {
+                continue;
+            }
+            steps.count += 1;
             let lengths = if is_steady { &mut steady } else { &mut first };
             lengths.push(step.span.len());
         }
-        steps.count += trainer.steps.len();
         steps.steady_of.push(is_steady);
     }
     steps.steady = Distribution::of(steady);
@@ -143,10 +150,10 @@ impl Steps {
         };
         if self.steady.count > 0 && steady.get() >= all.get() / 2 {
             let step = Nanos::new(self.steady.mean_ns);
-            let count = self.steady.count.saturating_mul(self.devices);
+            let count = self.taken.0.saturating_mul(self.devices);
             Some(prediction(step, mean(steady, count), true))
-        } else if self.count > 0 {
-            let count = (self.count as u64).saturating_mul(self.devices);
+        } else if self.taken.1 > 0 {
+            let count = self.taken.1.saturating_mul(self.devices);
             Some(prediction(mean(device, count), mean(all, count), false))
         } else {
             None

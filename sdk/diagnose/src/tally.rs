@@ -18,6 +18,10 @@ pub(crate) struct Sum {
     cpu_known: Nanos,
     /// Of that, the part on a CPU.
     on_cpu: f64,
+    /// Length of the pieces whose stage says how long it waited for a CPU.
+    runnable_known: Nanos,
+    /// Of that, the part in which it waited for one.
+    runnable: f64,
     /// The stages that the pieces are of.
     pub(crate) stages: BTreeSet<usize>,
     /// The slices of device operations that the pieces are of.
@@ -31,6 +35,12 @@ impl Sum {
     pub(crate) fn cpu_share(&self) -> Option<f64> {
         let known = self.cpu_known.get() as f64;
         (known > 0.0).then(|| self.on_cpu / known)
+    }
+
+    /// Share of the time in which the thread was ready and waited for a CPU, where it was measured.
+    pub(crate) fn runnable_share(&self) -> Option<f64> {
+        let known = self.runnable_known.get() as f64;
+        (known > 0.0).then(|| self.runnable / known)
     }
 
     pub(crate) fn edge(&self) -> Edge {
@@ -75,6 +85,10 @@ impl Tally {
                     sum.cpu_known += ns;
                     sum.on_cpu += share * ns.get() as f64;
                 }
+                if let Some(share) = waited_for_cpu(timeline, stage) {
+                    sum.runnable_known += ns;
+                    sum.runnable += share * ns.get() as f64;
+                }
             }
         }
     }
@@ -82,6 +96,18 @@ impl Tally {
     /// Time of the kinds that `which` picks.
     pub(crate) fn total(&self, which: impl Fn(PieceKind) -> bool) -> Nanos {
         self.picked(which).map(|(_, sum)| sum.ns).sum()
+    }
+
+    /// Share of the stages of the kinds that `which` picks in which their thread waited for a CPU.
+    pub(crate) fn runnable_share(&self, which: impl Fn(PieceKind) -> bool) -> Option<f64> {
+        let sums = self.picked(which).map(|(_, sum)| sum);
+        let (known, runnable) = sums.fold((0.0, 0.0), |(known, runnable), sum| {
+            (
+                known + sum.runnable_known.get() as f64,
+                runnable + sum.runnable,
+            )
+        });
+        (known > 0.0).then(|| runnable / known)
     }
 
     /// Time per thread, of the kinds that `which` picks, the most first.
@@ -115,6 +141,13 @@ impl Tally {
 pub(crate) fn on_cpu(timeline: &Timeline<'_>, stage: usize) -> Option<f64> {
     let stage = timeline.stages.get(stage)?;
     let share = stage.cpu?.share_of(stage.span.len());
+    (!stage.span.is_empty()).then_some(share)
+}
+
+/// Share of a stage in which its thread was ready and waited for a CPU, where it was measured.
+pub(crate) fn waited_for_cpu(timeline: &Timeline<'_>, stage: usize) -> Option<f64> {
+    let stage = timeline.stages.get(stage)?;
+    let share = stage.runnable?.share_of(stage.span.len());
     (!stage.span.is_empty()).then_some(share)
 }
 

@@ -73,6 +73,7 @@ impl<'a> Timeline<'a> {
         } else if cat == self.names.cat.step {
             self.steps.push(Step {
                 loader: self.loader(slice),
+                epoch: integer(&slice.args, self.names.key.epoch),
                 index: integer(&slice.args, self.names.key.step),
                 thread: id(&slice.args, self.names.key.thread).map(Tid),
                 span,

@@ -63,7 +63,7 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
 /// others; otherwise the finding.
 fn whole_share(report: &Report, finding: &Finding) -> f64 {
-    let waits = [Cause::Data, Cause::DataCompute];
+    let waits = [Cause::Data, Cause::DataCompute, Cause::DataContended];
     if !waits.contains(&finding.cause) {
         return finding.share;
     }
@@ -82,7 +82,7 @@ fn hang(open: &Unfinished) -> String {
 
 fn noun(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute => "data wait",
+        Cause::Data | Cause::DataCompute | Cause::DataContended => "data wait",
         Cause::DataStartup => "waiting for the first batch of an epoch",
         Cause::HostMetrics => "metrics work",
         Cause::HostCheckpoint => "checkpointing",
@@ -122,8 +122,17 @@ fn path(report: &Report, finding: &Finding) -> String {
     let trainer = own(base).map_or("the trainer", |link| link.who.as_str());
     if !finding.cause.is_data() {
         let place = own(base).map_or("", |link| link.what.as_str());
-        return format!("{trainer} spends it {place}");
+        return format!("{trainer} {} it {place}", verb(trainer, "spend"));
     }
+    let waits = verb(trainer, "wait");
+    let themselves = match plural(trainer) {
+        true => "themselves",
+        false => "itself",
+    };
+    let makes = format!(
+        "{trainer} {} the batches {themselves}",
+        verb(trainer, "make")
+    );
     let deepest = |depth: u32| {
         let links = finding
             .chain
@@ -132,9 +141,12 @@ fn path(report: &Report, finding: &Finding) -> String {
         links.max_by_key(|link| link.ns)
     };
     let Some(first) = deepest(1) else {
-        return format!("{trainer} waits in next()");
+        return format!("{trainer} {waits} in next()");
     };
     match deepest(2) {
+        Some(_) if first.what == "making the batch" && finding.cause == Cause::DataContended => {
+            format!("{trainer} {waits} for {}, short of CPUs", first.who)
+        }
         Some(stage) if first.what == "making the batch" => {
             let busy = match stage.what.as_str() {
                 what if what == PieceKind::Idle.to_string() => {
@@ -143,34 +155,43 @@ fn path(report: &Report, finding: &Finding) -> String {
                 what => format!("in {what}"),
             };
             let who = &first.who;
-            let spend = if who.contains(" and ") || who.contains(" threads ") {
-                "spend"
-            } else {
-                "spends"
-            };
-            format!("{trainer} waits for {who}, which {spend} it {busy}")
+            let spend = verb(who, "spend");
+            format!("{trainer} {waits} for {who}, which {spend} it {busy}")
         }
         _ if first.who == "unknown worker" && finding.evidence.get("in_process") == Some(&0.0) => {
-            format!("{trainer} waits for workers, which of them is not recorded")
+            format!("{trainer} {waits} for workers, which of them is not recorded")
         }
         _ if first.who == "unknown worker" && base > 0 => {
-            format!("{trainer} waits in next(); who makes the batches is not recorded")
+            format!("{trainer} {waits} in next(); who makes the batches is not recorded")
         }
         _ if first.who == "unknown worker" => {
-            format!("which worker {trainer} waits for is not known")
+            format!("which worker {trainer} {waits} for is not known")
         }
         _ if finding.evidence.get("in_process") == Some(&1.0)
             && first.what == PieceKind::Next.to_string() =>
         {
-            format!("{trainer} makes the batches itself in next(), in process, without a worker")
+            format!("{makes} in next(), in process, without a worker")
         }
         _ if finding.evidence.get("in_process") == Some(&1.0) => {
-            format!(
-                "{trainer} makes the batches itself in next(), mostly in {}",
-                first.what
-            )
+            format!("{makes} in next(), mostly in {}", first.what)
         }
-        _ => format!("{trainer} spends it in {}", first.what),
+        _ => format!("{trainer} {} it in {}", verb(trainer, "spend"), first.what),
+    }
+}
+
+/// Whether [`group`](crate::links::group) named several threads.
+fn plural(who: &str) -> bool {
+    let counted = who
+        .split_once(' ')
+        .is_some_and(|(count, rest)| rest.starts_with("threads") && count.parse::<u64>().is_ok());
+    counted || who.contains(" and ")
+}
+
+/// What one does, or several do.
+fn verb(who: &str, verb: &str) -> String {
+    match plural(who) {
+        true => verb.to_owned(),
+        false => format!("{verb}s"),
     }
 }
 
@@ -181,7 +202,7 @@ fn device_path(finding: &Finding, did: Option<&Link>, within: Option<&Link>) -> 
         .first()
         .map_or("the device", |link| link.who.as_str());
     let Some(did) = did else {
-        return format!("{device} spends it so");
+        return format!("{device} {} it so", verb(device, "spend"));
     };
     let within = match within {
         Some(link) if link.share >= 0.5 => {

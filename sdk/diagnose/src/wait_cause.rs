@@ -1,6 +1,7 @@
 //! The cause of each wait, as far as it is proven.
 
 use crate::cause::{Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE};
+use crate::contended;
 use crate::events::{LoaderKey, Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::stages::Stage;
@@ -45,7 +46,9 @@ pub(crate) fn wait_causes(timeline: &Timeline<'_>) -> Vec<Cause> {
             Cause::Data
         }
     };
-    timeline.waits.iter().zip(&proofs).map(cause).collect()
+    let mut causes: Vec<Cause> = timeline.waits.iter().zip(&proofs).map(cause).collect();
+    contended::mark(timeline, &mut causes);
+    causes
 }
 
 /// Whether a wait was computing: on its own evidence, or on that of all of them together.

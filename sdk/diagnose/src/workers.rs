@@ -1,7 +1,6 @@
 //! The threads that made batches, and how busy they were.
 
 use crate::events::LoaderKey;
-use crate::links::percent;
 use crate::report::Worker;
 use crate::stages::{Stage, StageKind};
 use crate::stats::{mean, round_share};
@@ -18,6 +17,8 @@ struct Sums {
     busy: Nanos,
     /// Length of the stages that say their CPU time, and that time.
     cpu: (Nanos, Nanos),
+    /// Length of the stages that say how long they waited for a CPU, that time, and CPU time.
+    states: (Nanos, Nanos, Nanos),
 }
 
 /// Threads of one name are one worker if they served one loader and one consumer.
@@ -74,6 +75,11 @@ fn add(sums: &mut Sums, stage: &Stage) {
     if let Some(cpu) = stage.cpu {
         sums.cpu.0 += length;
         sums.cpu.1 += cpu;
+        if let Some(runnable) = stage.runnable {
+            sums.states.0 += length;
+            sums.states.1 += runnable;
+            sums.states.2 += cpu;
+        }
     }
 }
 
@@ -90,6 +96,8 @@ fn row(
         .iter()
         .max()
         .and_then(|&track| timeline.trace.track(track));
+    let (known, runnable, on_cpu) = sums.states;
+    let share = |ns: Nanos| (known > Nanos::ZERO).then(|| round_share(ns.share_of(known)));
     let worker = Worker {
         name,
         tid: last.map(|track| track.tid.0),
@@ -101,59 +109,23 @@ fn row(
         busy_share: round_share(sums.busy.share_of(recorded).min(1.0)),
         cpu_share: (sums.cpu.0 > Nanos::ZERO)
             .then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0))),
+        runnable_share: share(runnable),
+        blocked_share: share(known - runnable - on_cpu),
     };
     (loader, worker)
 }
 
-/// Workers that are on a CPU for less than this share of their stages, on a machine with fewer
-/// CPUs than busy threads, are short of CPUs.
-pub const CPU_SHORT_SHARE: f64 = 0.5;
+/// Workers that are ready to run and wait for a CPU for at least this share of their stages are
+/// short of CPUs. Being off a CPU alone is no sign of it: who reads a file or sleeps is off it too.
+pub const CONTENDED_MIN_RUNNABLE_SHARE: f64 = 0.2;
 
-/// More threads than CPUs, and workers that are seldom on one.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Shortage {
-    pub(crate) workers: usize,
-    /// CPUs that the job may use.
-    pub(crate) cpus: u32,
-    /// Share of the workers' stages on a CPU.
-    pub(crate) on_cpu: f64,
-    /// Workers that leave each trainer a CPU, at least one.
-    pub(crate) fitting: usize,
-}
-
-/// Whether `workers` and so many trainers are short of CPUs, as far as that can be told without
-/// the scheduler: the workers may also have been blocked.
-pub(crate) fn shortage<'a>(
-    workers: impl Iterator<Item = &'a Worker>,
-    trainers: usize,
-    cpus: u32,
-) -> Option<Shortage> {
-    let shares: Vec<Option<f64>> = workers.map(|worker| worker.cpu_share).collect();
-    let known: Vec<f64> = shares.iter().copied().flatten().collect();
-    let room = usize::try_from(cpus).unwrap_or(usize::MAX);
-    if known.is_empty() || room == 0 || shares.len() + trainers <= room {
-        return None;
-    }
-    let on_cpu = known.iter().sum::<f64>() / known.len() as f64;
-    let fitting = room.saturating_sub(trainers).max(1);
-    let short = on_cpu < CPU_SHORT_SHARE && fitting < shares.len();
-    short.then_some(Shortage {
-        workers: shares.len(),
-        cpus,
-        on_cpu,
-        fitting,
-    })
-}
-
-impl Shortage {
-    /// What was measured, and what it does not prove.
-    pub(crate) fn describe(&self) -> String {
-        format!(
-            "{} workers and the trainer share {} CPUs, and the workers were on one for only {} of \
-             their get and collate (they waited for a CPU or were blocked)",
-            self.workers,
-            self.cpus,
-            percent(self.on_cpu)
-        )
-    }
+/// Share of the time of `workers` in their stages in which they waited for a CPU, where it was
+/// measured and is enough to say that they are short of CPUs.
+pub(crate) fn shortage<'a>(workers: impl Iterator<Item = &'a Worker>) -> Option<f64> {
+    let known = workers.filter_map(|worker| Some((worker.busy_share, worker.runnable_share?)));
+    let (busy, waited) = known.fold((0.0, 0.0), |(all, waited), (busy, share)| {
+        (all + busy, waited + busy * share)
+    });
+    let share = if busy > 0.0 { waited / busy } else { 0.0 };
+    (share >= CONTENDED_MIN_RUNNABLE_SHARE).then_some(share)
 }

@@ -230,22 +230,6 @@ fn workers_that_are_mostly_idle_are_not_multiplied() {
 }
 
 #[test]
-fn more_busy_threads_than_cpus_ask_for_fewer_workers() {
-    let mut trace = with_workers(50, 7000, 12_000);
-    trace.meta.cpus = 2;
-    let report = diagnose(&trace);
-    let remedy = &report.findings[0].remedy;
-    assert!(
-        remedy.starts_with("fewer workers, .num_workers(1)"),
-        "{remedy}"
-    );
-    let note = "2 workers and the trainer share 2 CPUs, and the workers were on one for only 17 %";
-    assert!(report.notes[0].starts_with(note), "{report}");
-    trace.meta.cpus = 3;
-    assert!(diagnose(&trace).notes.is_empty());
-}
-
-#[test]
 fn warm_up_is_reported_apart() {
     let mut b = Builder::new();
     b.thread(100, "main");

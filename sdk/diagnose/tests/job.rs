@@ -216,3 +216,42 @@ fn a_usual_report_fits_one_screen() {
     let first = "mlp: 58 % of the window is data wait; main waits for 4 threads dataloader-*,";
     assert_eq!(text.lines().next(), Some(first));
 }
+
+#[test]
+fn what_is_open_is_no_hang_where_its_end_may_have_been_lost() {
+    for (source, hangs) in [("user events", true), ("data pipeline", false)] {
+        let mut b = Builder::new();
+        let main = steps(&mut b, 10);
+        let open = [(arg::LOADER, V::S("train")), (arg::UNFINISHED, V::B(true))];
+        b.slice(main, cat::DATA_WAIT, "wait", (100_000, 9_000_000), &open);
+        b.lose(source, 90_000, 3);
+        let report = diagnose(&b.build(9_000_000));
+        assert_eq!(report.unfinished.len(), 1);
+        assert_eq!(report.unfinished[0].hang, hangs);
+        assert_eq!(report.verdict.contains("had been in next()"), hangs);
+        let text = report.to_string();
+        assert!(
+            text.contains("main was still in next() of `train`"),
+            "{text}"
+        );
+        assert_eq!(text.contains("may have ended"), !hangs, "{text}");
+    }
+}
+
+#[test]
+fn a_stall_of_which_every_piece_is_tiny_ends_in_no_colon() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    for step in 0..10 {
+        let at = step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.wait(main, "train", (0, step), Some((step, 100)), (at, at + 9000));
+        for i in 0..1000 {
+            let stage = at + i * 9;
+            b.stage(main, cat::DATA_GET, step, Some(4), (stage, stage + 4));
+        }
+    }
+    let text = diagnose(&b.build(100_000)).to_string();
+    let worst = text.lines().find(|line| line.contains("worst: "));
+    assert!(worst.is_some_and(|line| !line.ends_with(':')), "{text}");
+}

@@ -30,14 +30,15 @@ pub struct Report {
     pub evidence: Evidence,
     /// Whether the recording was closed; if not, it ends where the file ends.
     pub finished: bool,
-    /// Start of the window: that of the first complete step.
+    /// Start of the window: that of the first account, with the first complete step.
     pub window_start_ns: u64,
     /// Length of the window, to the end of the recording, pauses not counted. 0 if no step was
     /// complete.
     pub window_ns: u64,
     /// Time in the window in which recording was paused.
     pub paused_ns: u64,
-    /// What the charges add up to: the window, once for each device.
+    /// What the charges add up to: the window, once for each device; without one, the accounts of
+    /// all threads that train, each from its first complete step to its end.
     pub device_ns: u64,
     /// Whether the steps are of an evaluation, since nothing was trained.
     pub evaluation: bool,
@@ -106,7 +107,7 @@ pub struct FirstSteps {
     pub warmup: u64,
 }
 
-/// How a device spent the window. What was not measured is `null`.
+/// How a device spent the window, or a thread its account. What was not measured is `null`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Device {
     /// Name of the device; without one, of the thread.

@@ -55,6 +55,12 @@ pub struct Worker {
     pub busy_share: f64,
     /// Share of that time on a CPU, where it was measured.
     pub cpu_share: Option<f64>,
+    /// Share of that time in which it was ready to run and waited for a CPU, where it was measured.
+    #[serde(default)]
+    pub runnable_share: Option<f64>,
+    /// Share of that time in which it was neither: blocked on I/O, a lock, a timer.
+    #[serde(default)]
+    pub blocked_share: Option<f64>,
 }
 
 /// A phase that the user marked.

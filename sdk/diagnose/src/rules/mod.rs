@@ -144,7 +144,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         id: "data",
-        charges: "data, data.compute, data.startup",
+        charges: "data, data.compute, data.contended, data.startup",
         definition: "The host is in a loader's `iter()` or `next()`, or in an annotation that \
             names one. Of nested waits and phases the innermost counts.",
         test: |m| match m.host() {

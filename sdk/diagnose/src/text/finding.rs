@@ -97,5 +97,8 @@ fn worst_stall(stall: &Stall) -> String {
             format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
         });
     let pieces: Vec<String> = pieces.collect();
+    if pieces.is_empty() {
+        return line;
+    }
     format!("{line}: {}", pieces.join(", "))
 }

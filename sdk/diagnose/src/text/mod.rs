@@ -115,7 +115,8 @@ impl Report {
         }
         if !self.workers.is_empty() {
             let head = [
-                "worker", "batches", "get", "collate", "busy", "on CPU", "loader",
+                "worker", "batches", "get", "collate", "busy", "on CPU", "for CPU", "blocked",
+                "loader",
             ];
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
             columns(f, head.map(str::to_owned).to_vec(), rows)?;

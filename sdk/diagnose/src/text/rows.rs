@@ -72,6 +72,8 @@ pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
         time(worker.collate_mean_ns),
         percent(worker.busy_share),
         worker.cpu_share.map_or(String::new(), percent),
+        worker.runnable_share.map_or(String::new(), percent),
+        worker.blocked_share.map_or(String::new(), percent),
         worker.loader.clone().unwrap_or_default(),
     ]
 }
