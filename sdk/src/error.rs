@@ -1,10 +1,13 @@
 //! What can go wrong with a session. None of it stops the training loop by itself.
 
 use gpustall_trace::{ReadError, WriteError};
+use std::fmt;
 use std::path::PathBuf;
 
 /// A session could not start, or could not write its trace.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` says the same as `Display`: it is what a program prints whose `main` returns the error.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// A session runs in this process already.
@@ -62,4 +65,10 @@ pub enum SessionError {
         /// The partial file, which is kept.
         partial: PathBuf,
     },
+}
+
+impl fmt::Debug for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
 }

@@ -16,7 +16,7 @@ mod recorder;
 mod session;
 mod span;
 
-#[doc(inline)]
+#[doc(no_inline)]
 pub use attribute::*;
 pub use error::SessionError;
 pub use gpustall_diagnose::Report;

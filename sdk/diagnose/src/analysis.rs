@@ -112,6 +112,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         notes: trace.meta.notes.clone(),
     };
     add_notes(&mut report, job::lost_pipeline(trace));
+    job::advise_on_hang(&mut report);
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
 }
@@ -216,6 +217,11 @@ fn lost(trace: &Trace) -> BTreeMap<String, u64> {
         .collect()
 }
 
+/// Whether nothing was lost but spans of the user's, which the charges do not rest on.
+fn only_spans(lost: &BTreeMap<String, u64>) -> bool {
+    lost.keys().all(|source| source == "user spans")
+}
+
 fn add_notes(report: &mut Report, lost_pipeline: bool) {
     if let Some(share) = shortage(report.workers.iter()) {
         report.notes.push(format!(
@@ -230,11 +236,18 @@ fn add_notes(report: &mut Report, lost_pipeline: bool) {
             .iter()
             .map(|(source, n)| format!("{n} from {source}"))
             .collect();
-        report.notes.push(format!(
-            "Events were lost ({}): the window is incomplete, what they would have shown is \
-             charged as if it had not been.",
-            sources.join(", ")
-        ));
+        let sources = sources.join(", ");
+        report.notes.push(if only_spans(&report.lost_events) {
+            format!(
+                "Some of the program's own spans and events were lost ({sources}); waits, stages, \
+                 phases and steps are complete."
+            )
+        } else {
+            format!(
+                "Events were lost ({sources}): the window is incomplete, what they would have \
+                 shown is charged as if it had not been."
+            )
+        });
     }
     if !report.unfinished.is_empty() && lost_pipeline {
         report.notes.push(

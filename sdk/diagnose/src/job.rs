@@ -2,7 +2,7 @@
 
 use crate::events::Role;
 use crate::names::{flag, text};
-use crate::report::{Fault, Phase, Unfinished};
+use crate::report::{Fault, Phase, Report, Unfinished};
 use crate::stages::StageKind;
 use crate::stats::mean;
 use crate::timeline::Timeline;
@@ -165,5 +165,34 @@ fn what(timeline: &Timeline<'_>, slice: &Slice, waits: bool) -> String {
         _ if cat == timeline.names.cat.data_get => "get".to_owned(),
         _ if cat == timeline.names.cat.data_collate => "collate".to_owned(),
         _ => format!("`{}`", timeline.trace.text(slice.name)),
+    }
+}
+
+/// A wait that never ended is mended by finding out what it waits for, not by faster batches, and
+/// nothing can be said of what that is worth.
+pub(crate) fn advise_on_hang(report: &mut Report) {
+    let Some(hang) = report.unfinished.iter().find(|open| open.hang) else {
+        return;
+    };
+    // Whoever was still at work on a batch is what the waiting thread waits for.
+    let stages = [StageKind::Get, StageKind::Collate].map(stage_name);
+    let mut working = report.unfinished.iter();
+    let at = working.find(|open| stages.contains(&open.what.as_str()));
+    let at = at.unwrap_or(hang);
+    let remedy = format!(
+        "find what {} has been doing in {} since {}: it had not come back {} later, when the \
+         recording ended",
+        at.thread,
+        at.what,
+        Nanos::new(at.since_ns),
+        Nanos::new(at.for_ns)
+    );
+    for finding in &mut report.findings {
+        if finding.cause.is_data() && finding.worst.first().is_some_and(|worst| worst.unfinished) {
+            finding.remedy.clone_from(&remedy);
+            finding.predicted_step_ns = None;
+            finding.step_ns = None;
+            finding.assumption = String::new();
+        }
     }
 }

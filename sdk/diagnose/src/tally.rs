@@ -31,16 +31,17 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Share of the time on a CPU, where it was measured.
+    /// Share of the time on a CPU, where it was measured for nearly all of it: a stage that never
+    /// ended says nothing of its CPU time, and the others do not speak for it.
     pub(crate) fn cpu_share(&self) -> Option<f64> {
-        let known = self.cpu_known.get() as f64;
-        (known > 0.0).then(|| self.on_cpu / known)
+        let known = self.cpu_known;
+        covers(known, self.ns).then(|| self.on_cpu / known.get() as f64)
     }
 
     /// Share of the time in which the thread was ready and waited for a CPU, where it was measured.
     pub(crate) fn runnable_share(&self) -> Option<f64> {
-        let known = self.runnable_known.get() as f64;
-        (known > 0.0).then(|| self.runnable / known)
+        let known = self.runnable_known;
+        covers(known, self.ns).then(|| self.runnable / known.get() as f64)
     }
 
     pub(crate) fn edge(&self) -> Edge {
@@ -50,6 +51,11 @@ impl Sum {
             Edge::Inferred
         }
     }
+}
+
+/// Whether what is known of a time may stand for all of it: at least nine tenths are.
+pub(crate) fn covers(known: Nanos, all: Nanos) -> bool {
+    known > Nanos::ZERO && known.get().saturating_mul(10) >= all.get().saturating_mul(9)
 }
 
 /// Sums by kind of piece.

@@ -31,6 +31,14 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
     if let Some(hang) = hang {
         return format!("{name}{hang}");
     }
+    // What went wrong comes before what was slow: a worker that is gone takes its batches along.
+    let name = match report.faults.first() {
+        Some(fault) if fault.message.starts_with(&fault.thread) => {
+            format!("{name}{}; ", fault.message)
+        }
+        Some(fault) => format!("{name}{}: {}; ", fault.thread, fault.message),
+        None => name,
+    };
     match report.findings.first() {
         Some(finding) => format!(
             "{name}{} of the window is {}; {}",

@@ -4,6 +4,7 @@ use crate::events::LoaderKey;
 use crate::report::Worker;
 use crate::stages::{Stage, StageKind};
 use crate::stats::{mean, round_share};
+use crate::tally::covers;
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Nanos, TrackId};
 use std::collections::{BTreeMap, HashSet};
@@ -97,7 +98,8 @@ fn row(
         .max()
         .and_then(|&track| timeline.trace.track(track));
     let (known, runnable, on_cpu) = sums.states;
-    let share = |ns: Nanos| (known > Nanos::ZERO).then(|| round_share(ns.share_of(known)));
+    let spent = sums.get.0 + sums.collate.0;
+    let share = |ns: Nanos| covers(known, spent).then(|| round_share(ns.share_of(known)));
     let worker = Worker {
         name,
         tid: last.map(|track| track.tid.0),
@@ -107,7 +109,7 @@ fn row(
         get_mean_ns: mean_of(sums.get),
         collate_mean_ns: mean_of(sums.collate),
         busy_share: round_share(sums.busy.share_of(recorded).min(1.0)),
-        cpu_share: (sums.cpu.0 > Nanos::ZERO)
+        cpu_share: covers(sums.cpu.0, spent)
             .then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0))),
         runnable_share: share(runnable),
         blocked_share: share(known - runnable - on_cpu),

@@ -37,6 +37,8 @@ fn a_worker_that_panicked_is_named_with_its_stage_and_what_follows() {
             .consequence
             .contains("ends the epoch early without an error")
     );
+    let verdict = "dataloader-0: index out of bounds; 18 % of the window is data wait";
+    assert!(report.verdict.contains(verdict), "{report}");
     assert!(
         report
             .to_string()
@@ -61,6 +63,57 @@ fn lost_events_make_the_window_incomplete() {
         .iter()
         .find(|note| note.contains("42 from dataloader-0"));
     assert!(note.is_some_and(|note| note.contains("the window is incomplete")));
+}
+
+#[test]
+fn lost_spans_of_the_user_leave_the_charges_complete() {
+    let mut b = Builder::new();
+    steps(&mut b, 10);
+    b.lose("user spans", 50_000, 10);
+    let report = diagnose(&b.build(100_000));
+    assert!(report.notes[0].contains("are complete"), "{report}");
+}
+
+#[test]
+fn a_worker_that_never_came_back_is_what_to_look_at() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "dataloader-0");
+    for step in 0..10 {
+        let at = step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.wait(main, "train", (0, step), Some((step, 101)), (at, at + 2000));
+        let cpu = Some(2_000_000);
+        b.stage(worker, cat::DATA_GET, step, cpu, (at, at + 2000));
+    }
+    let open = [(arg::UNFINISHED, V::B(true))];
+    b.slice(worker, cat::DATA_GET, "get", (100_000, 5_000_000), &open);
+    let wait = [
+        (arg::LOADER, V::S("train")),
+        (arg::KIND, V::S("train")),
+        (arg::EPOCH, V::N(0)),
+        (arg::STEP, V::N(10)),
+        (arg::UNFINISHED, V::B(true)),
+    ];
+    b.slice(
+        main,
+        cat::DATA_WAIT,
+        "data wait",
+        (100_000, 5_000_000),
+        &wait,
+    );
+    let report = diagnose(&b.build(5_000_000));
+    assert!(
+        report.verdict.contains("main had been in next()"),
+        "{report}"
+    );
+    let finding = &report.findings[0];
+    let advice = "find what dataloader-0 has been doing in get since 100 ms";
+    assert!(finding.remedy.starts_with(advice), "{report}");
+    assert_eq!(finding.predicted_step_ns, None);
+    // 2 ms of each of ten reads were on a CPU; nothing is known of the one that hangs.
+    assert_eq!(report.workers[0].cpu_share, None);
+    assert!(!report.to_string().contains("on a CPU for"), "{report}");
 }
 
 #[test]
