@@ -52,7 +52,7 @@ fn the_learner_does_not_displace_our_subscriber_and_trains_the_same_model() {
         2 * EPOCHS * batches
     );
     let report = summary.report().unwrap();
-    assert_eq!(report.notes, [""; 0]);
+    assert_eq!(trace.meta.notes, [""; 0]);
     assert!(!report.evaluation, "the training loader gives the steps");
     assert_well_formed(&trace);
 }

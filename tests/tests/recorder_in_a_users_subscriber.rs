@@ -50,7 +50,7 @@ fn a_users_subscriber_and_our_layer_each_get_what_they_asked_for() {
 
     tracing::warn!("before");
     forward(0);
-    let (trace, summary, ()) = record("layered", || {
+    let (trace, _, ()) = record("layered", || {
         forward(1);
         numbers_loader("train", gpustall_tests::Numbers::new(16), 0)
             .iter()
@@ -69,7 +69,7 @@ fn a_users_subscriber_and_our_layer_each_get_what_they_asked_for() {
     );
     assert_eq!(slices(&trace, cat::DATA_WAIT).len(), 4);
     assert_eq!(named(&trace, "data wait").len(), 4);
-    assert_eq!(summary.report().unwrap().notes, [""; 0]);
+    assert_eq!(trace.meta.notes, [""; 0]);
     assert_well_formed(&trace);
 
     let text = log.text();

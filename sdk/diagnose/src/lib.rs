@@ -72,7 +72,7 @@ pub use report::{
 };
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
-pub use workers::CONTENDED_MIN_RUNNABLE_SHARE;
+pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};
 
 use gpustall_trace::Trace;

@@ -121,6 +121,10 @@ fn row(
 /// short of CPUs. Being off a CPU alone is no sign of it: who reads a file or sleeps is off it too.
 pub const CONTENDED_MIN_RUNNABLE_SHARE: f64 = 0.2;
 
+/// They are so only where the waiting of all workers together takes at least this share of the
+/// window: less holds nobody up.
+pub const CONTENDED_MIN_WINDOW_SHARE: f64 = 0.05;
+
 /// Share of the time of `workers` in their stages in which they waited for a CPU, where it was
 /// measured and is enough to say that they are short of CPUs.
 pub(crate) fn shortage<'a>(workers: impl Iterator<Item = &'a Worker>) -> Option<f64> {
@@ -129,5 +133,6 @@ pub(crate) fn shortage<'a>(workers: impl Iterator<Item = &'a Worker>) -> Option<
         (all + busy, waited + busy * share)
     });
     let share = if busy > 0.0 { waited / busy } else { 0.0 };
-    (share >= CONTENDED_MIN_RUNNABLE_SHARE).then_some(share)
+    let counts = share >= CONTENDED_MIN_RUNNABLE_SHARE && waited >= CONTENDED_MIN_WINDOW_SHARE;
+    counts.then_some(share)
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each thread owns one wait-free single-producer ring ([`ring`]); the writer thread drains them
-//! all a few dozen times a second and appends to the crash-safe partial file ([`writer`]). A full
+//! all ten times a second, and sooner when one is half full, and appends to the crash-safe partial file ([`writer`]). A full
 //! ring drops the event and counts it. Whether anything is recorded at all is one relaxed load
 //! ([`gate`]).
 

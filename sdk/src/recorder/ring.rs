@@ -5,11 +5,13 @@ use super::gate::Generation;
 use gpustall_trace::{MonoTime, Tid};
 use parking_lot::{Mutex, RwLock};
 use std::cell::RefCell;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
 
 /// Records that a thread can hold between two drains (64 bytes each: 256 KiB a thread).
-/// At one drain every [`DRAIN_INTERVAL`](super::writer::DRAIN_INTERVAL) that is 200,000 records/s.
+/// A thread whose ring is half full has it drained before
+/// [`DRAIN_INTERVAL`](super::writer::DRAIN_INTERVAL) is over.
 pub const DEFAULT_RING_RECORDS: usize = 4096;
 
 /// Part of a ring that only the events of the data pipeline may use, so that a flood of user
@@ -33,6 +35,9 @@ pub(crate) struct Exchange {
     pauses: Mutex<Vec<(MonoTime, Option<MonoTime>)>>,
     /// Threads that have a ring now.
     threads: AtomicU64,
+    /// The writer, and whether it was asked to drain before its time.
+    writer: OnceLock<Thread>,
+    asked: AtomicBool,
     /// Losses of threads that have no ring, and of all others.
     pub(crate) lost: Losses,
 }
@@ -93,8 +98,30 @@ impl Exchange {
             arrived: Mutex::new(Vec::new()),
             pauses: Mutex::new(Vec::new()),
             threads: AtomicU64::new(0),
+            writer: OnceLock::new(),
+            asked: AtomicBool::new(false),
             lost: Losses::default(),
         })
+    }
+
+    /// The calling thread is the writer.
+    pub(crate) fn serve(&self) {
+        let _ = self.writer.set(std::thread::current());
+    }
+
+    /// The writer begins to drain: it can be asked again.
+    pub(crate) fn draining(&self) {
+        self.asked.store(false, Ordering::Relaxed);
+    }
+
+    /// A ring is half full: asks the writer to drain now, once until it does.
+    #[cold]
+    fn ask(&self) {
+        if !self.asked.swap(true, Ordering::Relaxed)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
     }
 
     /// Makes this the exchange that threads find.
@@ -164,7 +191,11 @@ impl Local {
             Record::Open { start, .. } => Some(*start),
             _ => None,
         };
-        if self.records.slots() > kept && self.records.push(record).is_ok() {
+        let slots = self.records.slots();
+        if slots < DEFAULT_RING_RECORDS / 2 {
+            self.exchange.ask();
+        }
+        if slots > kept && self.records.push(record).is_ok() {
             self.owed.extend(begun);
         } else {
             let lost = &self.exchange.lost;
