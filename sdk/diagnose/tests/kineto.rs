@@ -24,13 +24,10 @@ const fn label(file: &'static str, shares: [f64; 4]) -> Label {
     }
 }
 
-/// The report on a labelled trace, its shares checked; `None` in a published crate, which comes
-/// without the traces.
-fn report(label: &Label) -> Option<Report> {
+/// The report on a labelled trace, its shares checked.
+fn report(label: &Label) -> Report {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kineto");
-    if !folder.exists() {
-        return None;
-    }
+    assert!(folder.exists(), "the traces are in the checkout");
     let path = folder.join(format!("{}.pt.trace.json.gz", label.file));
     let trace = read_any(&path).expect("the trace is readable").trace;
     let report = diagnose(&trace);
@@ -64,7 +61,7 @@ fn report(label: &Label) -> Option<Report> {
         label.exposed_data,
         1.0,
     );
-    Some(report)
+    report
 }
 
 fn causes(report: &Report) -> Vec<&str> {
@@ -78,7 +75,7 @@ fn causes(report: &Report) -> Vec<&str> {
 #[test]
 fn a_healthy_run_has_no_finding() {
     let label = label("healthy_gpu_bound", [1.7, 98.0, 0.3, 0.0]);
-    let Some(report) = report(&label) else { return };
+    let report = report(&label);
     assert!(report.findings.is_empty(), "{report}");
     assert!(report.verdict.contains("compute-bound"), "{report}");
 }
@@ -92,7 +89,7 @@ fn a_loader_in_process_is_named_as_such() {
             [43.4, 55.5, 1.1, 33.4],
         ),
     ] {
-        let Some(report) = report(&label) else { return };
+        let report = report(&label);
         let first = &report.findings[0];
         assert_eq!(first.cause.id(), "data", "{report}");
         assert_eq!(first.severity.to_string(), "HIGH");
@@ -105,7 +102,7 @@ fn a_loader_in_process_is_named_as_such() {
 #[test]
 fn pageable_copies_are_named_although_the_device_seems_busy() {
     let label = label("h2d_pageable", [1.4, 2.6, 95.9, 0.0]);
-    let Some(report) = report(&label) else { return };
+    let report = report(&label);
     assert_eq!(causes(&report), ["transfer.pageable"], "{report}");
     let rate = report.findings[0].evidence["copy_gb_s"];
     assert!((9.0..10.0).contains(&rate), "{rate}");
@@ -115,7 +112,7 @@ fn pageable_copies_are_named_although_the_device_seems_busy() {
 #[test]
 fn tiny_kernels_are_launch_bound_and_nothing_else() {
     let label = label("launch_bound_tiny_kernels", [89.2, 10.4, 0.3, 0.1]);
-    let Some(report) = report(&label) else { return };
+    let report = report(&label);
     assert_eq!(causes(&report), ["host.launch-bound"], "{report}");
 }
 
@@ -123,7 +120,7 @@ fn tiny_kernels_are_launch_bound_and_nothing_else() {
 fn with_workers_what_is_left_is_host_side_launch_work() {
     let file = "resnet50_num_workers_4__worker0.1623212756351";
     let label = label(file, [27.4, 70.3, 2.3, 0.8]);
-    let Some(report) = report(&label) else { return };
+    let report = report(&label);
     assert_eq!(causes(&report)[0], "host.launch-bound", "{report}");
     assert!(
         !causes(&report)

@@ -4,37 +4,36 @@ use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::read_any;
 use std::path::Path;
 
-/// The report on a planted trace; `None` in a published crate, which comes without the traces.
-fn report(file: &str) -> Option<Report> {
+/// The report on a planted trace.
+fn report(file: &str) -> Report {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kineto/planted");
-    if !folder.exists() {
-        return None;
-    }
     let path = folder.join(format!("{file}.pt.trace.json.gz"));
     let trace = read_any(&path).expect("the trace is readable").trace;
     let report = diagnose(&trace);
     assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
     assert_eq!(report.steps.count + report.first_steps.length.count, 12);
-    Some(report)
+    report
 }
 
 /// The causes of the findings, the largest loss first.
-fn causes(file: &str) -> Option<Vec<String>> {
-    let report = report(file)?;
-    let causes = report.findings.iter().map(|f| f.cause.to_string());
-    Some(causes.collect())
+fn causes(file: &str) -> Vec<String> {
+    let report = report(file);
+    report
+        .findings
+        .iter()
+        .map(|f| f.cause.to_string())
+        .collect()
 }
 
 fn assert_top_cause(file: &str, cause: &str) {
-    if let Some(causes) = causes(file) {
-        assert_eq!(causes.first().map(String::as_str), Some(cause), "{file}");
-    }
+    let causes = causes(file);
+    assert_eq!(causes.first().map(String::as_str), Some(cause), "{file}");
 }
 
 #[test]
 fn a_healthy_run_and_one_that_prefetches_have_no_finding() {
     for file in ["healthy_mlp", "h2d_prefetched"] {
-        assert_eq!(causes(file).unwrap_or_default(), [""; 0], "{file}");
+        assert_eq!(causes(file), [""; 0], "{file}");
     }
 }
 
@@ -45,9 +44,7 @@ fn a_readback_after_every_layer_is_what_drains_the_device() {
 
 #[test]
 fn host_work_between_steps_is_host_compute_and_takes_what_was_planted() {
-    let Some(report) = report("host_compute_between_steps") else {
-        return;
-    };
+    let report = report("host_compute_between_steps");
     let finding = &report.findings[0];
     assert_eq!(finding.cause.to_string(), "host.compute");
     let planted = 30_000_000.0;
@@ -62,9 +59,8 @@ fn copies_that_the_step_needs_are_charged_to_the_link_when_pinned() {
 
 #[test]
 fn allocation_in_every_step_is_found_beside_slow_launches() {
-    if let Some(causes) = causes("alloc_every_step") {
-        assert!(causes.contains(&"alloc.device".to_owned()), "{causes:?}");
-    }
+    let causes = causes("alloc_every_step");
+    assert!(causes.contains(&"alloc.device".to_owned()), "{causes:?}");
 }
 
 #[test]
