@@ -91,6 +91,21 @@ pub mod cat {
     /// Instant on the same track at the end of the thread, or of the recording: where the time of
     /// the thread went, see [`totals`](super::totals). Argument [`THREAD`](super::arg::THREAD) too.
     pub const THREAD_TOTALS: &str = "thread_totals";
+    /// Slice on a thread: the kernel freed memory before it gave the thread what it asked for. Named
+    /// `direct reclaim` or `cgroup reclaim`. Argument [`RECLAIMED`](super::arg::RECLAIMED).
+    pub const RECLAIM: &str = "reclaim";
+    /// Slice on a thread: the kernel moved pages to make room for a large one.
+    pub const COMPACTION: &str = "compaction";
+    /// Slice on a thread: the kernel moved pages to another place or node.
+    pub const MIGRATION: &str = "migration";
+    /// Instant on the first thread of a process: the kernel killed it for want of memory.
+    pub const OOM_KILL: &str = "oom_kill";
+    /// Slice on a synthetic track beside a thread: one request to a block device, from when it was
+    /// handed to the block layer until it was done; those of one thread may overlap. Named `read`,
+    /// `write`, `flush` or `discard`. Arguments [`THREAD`](super::arg::THREAD) (who waited for it, or
+    /// handed it in when nobody did), [`BYTES`](super::arg::BYTES), [`DISK`](super::arg::DISK),
+    /// [`SUBMITTER`](super::arg::SUBMITTER) when another thread handed it in.
+    pub const BLOCK_IO: &str = "block_io";
 }
 
 /// Keys of arguments.
@@ -188,6 +203,17 @@ pub mod arg {
     pub const TRUNCATED: &str = "truncated";
     /// True on an off-CPU interval of which one end was not reported but inferred.
     pub const INFERRED: &str = "inferred";
+    /// Pages that a reclaim freed.
+    pub const RECLAIMED: &str = "reclaimed_pages";
+    /// Name of a block device (`nvme0n1`). Text.
+    pub const DISK: &str = "disk";
+    /// Name of the thread that handed in a request, its id in `submitter_tid`. Text.
+    pub const SUBMITTER: &str = "submitter";
+    /// On an [`OFF_CPU`](super::cat::OFF_CPU) slice: page faults that the thread had taken without
+    /// I/O when it left the CPU, since it was born.
+    pub const MINOR_FAULTS: &str = "minor_faults";
+    /// The same for page faults that read from a disk.
+    pub const MAJOR_FAULTS: &str = "major_faults";
 }
 
 /// Why a thread was off CPU.
@@ -236,6 +262,31 @@ pub mod totals {
     pub const LOST: &str = "lost";
     /// Their length; part of the others.
     pub const LOST_NS: &str = "lost_ns";
+    /// Page faults without I/O since watching began: a count.
+    pub const MINOR_FAULTS: &str = "minor_faults";
+    /// Page faults that read from a disk since watching began: a count.
+    pub const MAJOR_FAULTS: &str = "major_faults";
+    /// Pages that the thread allocated since watching began: a count; absent unless it was asked for.
+    pub const PAGE_ALLOCS: &str = "page_allocs";
+}
+
+/// Counters of the machine as a whole. They belong to the synthetic process [`host::PROCESS`].
+pub mod host {
+    /// Name of the process that holds them.
+    pub const PROCESS: &str = "host";
+    /// Its id.
+    pub const PID: u32 = 0xF000_0100;
+    /// CPUs that were busy, 0 to the number of CPUs, over the time since the sample before.
+    pub const CPUS_BUSY: &str = "cpus busy";
+    /// How busy one CPU was, percent; its number follows after a blank.
+    pub const CPU_BUSY: &str = "cpu busy %";
+    /// Threads that ran or waited for a CPU.
+    pub const RUN_QUEUE: &str = "run queue";
+    /// Percent of the time in which some task waited for a CPU, memory or I/O; `cpu`, `memory` or
+    /// `io` follows after a blank (pressure stall information, `some`).
+    pub const PRESSURE: &str = "pressure %";
+    /// Memory that could be had without swapping, bytes.
+    pub const MEMORY_AVAILABLE: &str = "memory available";
 }
 
 /// What a loader is for.
