@@ -155,6 +155,8 @@ pub mod arg {
     pub const WAIT_ON_STREAM: &str = "wait_on_stream";
     /// [`CORRELATION`] of the call that recorded that event.
     pub const WAIT_ON_RECORD: &str = "wait_on_cuda_event_record_corr_id";
+    /// Number of the node of a CUDA graph that an operation belongs to; only on operations of graphs.
+    pub const GRAPH_NODE: &str = "graph node id";
     /// What kind of collective an NCCL kernel is (`allreduce`).
     pub const COLLECTIVE: &str = "Collective name";
     /// What went wrong. Text.

@@ -1,0 +1,266 @@
+//! The capture of one process: CUPTI switched on and off, its records written as events.
+
+use crate::api::Cupti;
+use crate::calls::Calls;
+use crate::emit::{Counts, Emitter, EventSink};
+use crate::governor::{
+    CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, Decision, Governor, OPERATION_COST,
+};
+use crate::windows::Windows;
+use crate::{CaptureError, buffers, layout};
+use gpustall_trace::{DeviceInfo, EventRef, MonoTime, MonotonicClock, Nanos, Pid};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Thread;
+
+/// How often records that are complete are asked for: what a killed process loses.
+pub const FLUSH_INTERVAL: Nanos = Nanos::new(250_000_000);
+
+/// What the losses of CUPTI are called in a trace.
+pub const LOSS_SOURCE: &str = "CUPTI";
+
+/// Kinds that are recorded whenever a window is open. Graphs are recorded node by node, since the
+/// kind that records them whole is not among these.
+const KINDS: [u32; 7] = [
+    layout::CONTEXT,
+    layout::MEMCPY,
+    layout::PEER_COPY,
+    layout::MEMSET,
+    layout::CUDA_EVENT,
+    layout::SYNCHRONIZATION,
+    layout::OVERHEAD,
+];
+
+/// One capture runs in a process at a time.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+
+/// How much is captured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Config {
+    /// Share of the time (0..1) that capturing may cost; `None` captures everything.
+    pub budget: Option<f64>,
+    /// How long a run is captured whole before the budget counts.
+    pub whole: Nanos,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            budget: Some(DEFAULT_BUDGET),
+            whole: DEFAULT_WHOLE,
+        }
+    }
+}
+
+/// A running capture. Dropping it switches CUPTI off.
+#[derive(Debug)]
+pub struct Capture {
+    cupti: Cupti,
+    emitter: Emitter,
+    governor: Governor,
+    windows: Windows,
+    flushed: MonoTime,
+    flushing: Nanos,
+    dropped: u64,
+    reported: (u64, u64),
+    unreadable: bool,
+}
+
+impl Capture {
+    /// Finds CUPTI and starts to capture what process `pid`, which must be this one, does. Times
+    /// are counted from `start`.
+    ///
+    /// # Errors
+    ///
+    /// [`CaptureError`] says in one sentence why nothing can be captured.
+    pub fn start(config: Config, pid: Pid, start: MonoTime) -> Result<Self, CaptureError> {
+        if RUNNING.swap(true, Ordering::AcqRel) {
+            return Err(CaptureError::Running);
+        }
+        let started = Self::begin(config, pid, start);
+        if started.is_err() {
+            RUNNING.store(false, Ordering::Release);
+        }
+        started
+    }
+
+    fn begin(config: Config, pid: Pid, start: MonoTime) -> Result<Self, CaptureError> {
+        let cupti = Cupti::load()?;
+        cupti.is_free()?;
+        cupti.register(buffers::requested, buffers::completed, buffers::timestamp)?;
+        let calls = Calls::of(cupti.driver_calls());
+        let now = MonotonicClock::read();
+        let governor = Governor::new(config.budget, config.whole, now);
+        let capture = Self {
+            emitter: Emitter::new(pid, start, calls),
+            windows: Windows::new(start, (!governor.is_open()).then_some(now)),
+            governor,
+            cupti,
+            flushed: now,
+            flushing: Nanos::ZERO,
+            dropped: 0,
+            reported: (0, 0),
+            unreadable: false,
+        };
+        if capture.governor.is_open() {
+            capture.switch(true)?;
+        }
+        Ok(capture)
+    }
+
+    /// Where CUPTI was found, and its version (`130000`).
+    pub fn library(&self) -> (&std::path::Path, u32) {
+        (self.cupti.path(), self.cupti.version())
+    }
+
+    /// Which thread [`poll`](Self::poll)s; it is woken when much has come.
+    pub fn wake(&self, thread: Thread) {
+        buffers::serve(Some(thread));
+    }
+
+    /// Names the devices in the trace.
+    pub fn name_devices(&mut self, devices: &[DeviceInfo]) {
+        self.emitter.name_devices(devices);
+    }
+
+    /// Opens a window soon, whatever was spent.
+    pub fn ask_for_window(&mut self) {
+        self.governor.ask();
+    }
+
+    /// Whether records wait, so that a file for them is worth making.
+    pub fn has_records(&mut self) -> bool {
+        self.flush_when_due();
+        buffers::has_full()
+    }
+
+    /// Writes what has come, and opens or closes the window. To be called about every 50 ms.
+    pub fn poll(&mut self, sink: &mut dyn EventSink) {
+        self.flush_when_due();
+        self.drain(sink);
+        let now = MonotonicClock::read();
+        let first = self.emitter.first_operation.take();
+        self.windows.operated(first, now);
+        match self.governor.tick(now, self.cost()) {
+            Decision::Stay => {}
+            Decision::Open => {
+                self.windows.opened(now);
+                // It could be switched on before; if it cannot now, the window stays empty.
+                let _ = self.switch(true);
+            }
+            Decision::Close => {
+                self.windows.closed(now);
+                let _ = self.switch(false);
+            }
+        }
+        self.windows.write(now, sink);
+        self.report_losses(now, sink);
+    }
+
+    /// Asks CUPTI for everything that it still holds, running operations included.
+    pub fn request_all(&mut self) {
+        self.flush(true);
+    }
+
+    /// Writes everything that CUPTI still holds, running operations included.
+    pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
+        self.flush(true);
+        self.drain(sink);
+        let now = MonotonicClock::read();
+        self.windows.write(now, sink);
+        self.report_losses(now, sink);
+    }
+
+    /// What was recorded so far.
+    pub fn counts(&self) -> Counts {
+        self.emitter.counts
+    }
+
+    /// Records that were lost so far.
+    pub fn lost(&self) -> u64 {
+        self.dropped
+    }
+
+    /// What capturing has cost the job so far, as far as it can be told from what was recorded.
+    pub fn cost(&self) -> Nanos {
+        let counts = self.emitter.counts;
+        let operations = OPERATION_COST.get().saturating_mul(counts.operations());
+        let calls = CALL_COST.get().saturating_mul(counts.calls);
+        Nanos::new(operations + calls) + self.flushing
+    }
+
+    fn switch(&self, on: bool) -> Result<(), CaptureError> {
+        self.cupti.set(layout::KERNEL, on)?;
+        for kind in KINDS {
+            // What a CUPTI does not have is done without.
+            let _ = self.cupti.set(kind, on);
+        }
+        let calls = self.emitter.calls();
+        let mut chosen = !calls.is_empty();
+        for number in calls.numbers() {
+            match self.cupti.set_driver_call(number, on) {
+                Some(Ok(())) => {}
+                Some(Err(_)) | None => {
+                    chosen = false;
+                    break;
+                }
+            }
+        }
+        if !chosen {
+            let _ = self.cupti.set(layout::DRIVER, on);
+        }
+        Ok(())
+    }
+
+    fn flush_when_due(&mut self) {
+        let now = MonotonicClock::read();
+        if now.as_nanos().saturating_sub(self.flushed.as_nanos()) >= FLUSH_INTERVAL.get() {
+            self.flush(false);
+        }
+    }
+
+    fn flush(&mut self, forced: bool) {
+        let before = MonotonicClock::read();
+        let _ = self.cupti.flush(forced);
+        self.flushed = MonotonicClock::read();
+        let took = self.flushed.as_nanos().saturating_sub(before.as_nanos());
+        self.flushing += Nanos::new(took);
+    }
+
+    fn drain(&mut self, sink: &mut dyn EventSink) {
+        for full in buffers::take_full() {
+            let Self { cupti, emitter, .. } = self;
+            let read = cupti.each_record(&full, |record| emitter.record(record, sink));
+            self.unreadable |= read.is_err();
+            buffers::give_back(full);
+        }
+        self.dropped += self.cupti.take_dropped();
+    }
+
+    fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
+        let at = self.windows.time(now);
+        let unfinished = self.emitter.counts.unfinished;
+        if self.reported.0 != self.dropped {
+            self.reported.0 = self.dropped;
+            let (source, total) = (LOSS_SOURCE, self.dropped);
+            sink.push(&EventRef::Loss { source, at, total });
+        }
+        if self.reported.1 != unfinished {
+            self.reported.1 = unfinished;
+            let (source, total) = ("operations without times", unfinished);
+            sink.push(&EventRef::Loss { source, at, total });
+        }
+        if std::mem::take(&mut self.unreadable) {
+            let text =
+                "CUPTI handed out records that could not be read; some operations are missing.";
+            sink.push(&EventRef::Note { text });
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.switch(false);
+        buffers::serve(None);
+        RUNNING.store(false, Ordering::Release);
+    }
+}

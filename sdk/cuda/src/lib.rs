@@ -1,0 +1,41 @@
+//! What CUDA devices did, captured with CUPTI and written as events of a gpustall trace.
+//!
+//! [`Capture`] finds libcupti, switches it on, and hands every kernel, copy, memset, call of the
+//! driver and synchronisation to an [`EventSink`] in the form that `gpustall_trace::vocab`
+//! describes, on the clock of the trace. The SDK runs it inside a trainer, `gpustall-inject` in
+//! programs that know nothing of gpustall.
+//!
+//! Nothing here panics or blocks in the program's threads, memory is bounded
+//! ([`MAX_BUFFERS`] of [`BUFFER_BYTES`]), and what is lost is counted in the trace. Where CUPTI
+//! cannot be used, [`CaptureError`] says in one sentence why, and what to do.
+
+mod api;
+mod buffers;
+mod calls;
+mod capture;
+mod devices;
+mod discovery;
+mod emit;
+mod error;
+mod governor;
+mod layout;
+mod names;
+mod recent;
+mod record;
+mod tracks;
+mod windows;
+
+pub use buffers::{BUFFER_BYTES, MAX_BUFFERS};
+pub use capture::{Capture, Config, FLUSH_INTERVAL, LOSS_SOURCE};
+pub use devices::devices;
+pub use discovery::CUPTI_VARIABLE;
+pub use emit::{Counts, EventSink};
+pub use error::CaptureError;
+pub use governor::{CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, OPERATION_COST, WINDOW};
+pub use tracks::FIRST_DEVICE_PID;
+
+/// To be called in a forked child before anything else: CUDA, and so the capture, does not go on
+/// there. Only stores a flag, so that it may stand in a handler of `pthread_atfork`.
+pub fn forked() {
+    buffers::close_in_child();
+}

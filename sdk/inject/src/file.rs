@@ -1,0 +1,143 @@
+//! The file of one process.
+
+use crate::settings::Settings;
+use gpustall_cuda::EventSink;
+use gpustall_trace::{EventRef, Meta, MonoTime, PartialWriter, Pid, State, TraceTime, WriteError};
+use std::path::Path;
+
+/// Events of one process at most, as in a session of the SDK. They take about 140 bytes each.
+const MAX_EVENTS: u64 = 8_000_000;
+
+/// A partial trace that takes a bounded number of events.
+pub(crate) struct Bounded {
+    partial: PartialWriter,
+    kept: u64,
+    refused: u64,
+    reported: u64,
+}
+
+impl Bounded {
+    /// Makes the file, and introduces the process.
+    pub(crate) fn create(settings: &Settings, start: MonoTime) -> Result<Self, WriteError> {
+        let pid = std::process::id();
+        let name = process_name();
+        let path = settings.folder.join(format!("{name}.{pid}.json.partial"));
+        let meta = Meta {
+            name: name.clone(),
+            recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            start_mono: start,
+            start_unix_ns: unix_time_at(start),
+            pid: Pid(pid),
+            cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+            state: State::Partial,
+            devices: gpustall_cuda::devices(),
+            ..Meta::default()
+        };
+        let mut partial = PartialWriter::create(&path, &meta)?;
+        partial.push(&EventRef::Process {
+            pid: Pid(Pid::SYNTHETIC),
+            name: "gpustall",
+            sort: -2,
+        });
+        partial.push(&EventRef::Process {
+            pid: Pid(pid),
+            name: &name,
+            sort: 0,
+        });
+        Ok(Self {
+            partial,
+            kept: 0,
+            refused: 0,
+            reported: 0,
+        })
+    }
+
+    /// Hands what is buffered to the operating system.
+    pub(crate) fn flush(&mut self, at: TraceTime) {
+        if self.reported != self.refused {
+            self.reported = self.refused;
+            self.partial.push(&EventRef::Loss {
+                source: "events beyond the limit of a process",
+                at,
+                total: self.refused,
+            });
+        }
+        // A full disk is the job's trouble before it is ours; the file ends on a whole event.
+        let _ = self.partial.flush();
+    }
+}
+
+impl EventSink for Bounded {
+    fn push(&mut self, event: &EventRef<'_>) {
+        let counts = matches!(event, EventRef::Slice { .. } | EventRef::Flow { .. });
+        if counts && self.kept >= MAX_EVENTS {
+            self.refused += 1;
+            return;
+        }
+        self.kept += u64::from(counts);
+        self.partial.push(event);
+    }
+}
+
+/// The wall clock at `start`.
+fn unix_time_at(start: MonoTime) -> u64 {
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos() as u64);
+    let ago = gpustall_trace::MonotonicClock::read()
+        .as_nanos()
+        .saturating_sub(start.as_nanos());
+    now.saturating_sub(ago)
+}
+
+/// What people call the process: its program, or the script that an interpreter runs.
+fn process_name() -> String {
+    let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
+    let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let words: Vec<String> = words.map(|word| word.into_owned()).collect();
+    name_of(&words)
+}
+
+fn name_of(words: &[String]) -> String {
+    let stem = |path: &str| {
+        let file = Path::new(path).file_name().unwrap_or_default();
+        file.to_string_lossy().into_owned()
+    };
+    let program = words.first().map(|word| stem(word)).unwrap_or_default();
+    let script = words.iter().skip(1).find(|word| word.ends_with(".py"));
+    let module = words.iter().skip_while(|word| *word != "-m").nth(1);
+    let name = match (program.starts_with("python"), script, module) {
+        (true, Some(script), _) => stem(script).trim_end_matches(".py").to_owned(),
+        (true, None, Some(module)) => module.clone(),
+        _ => program,
+    };
+    let name: String = name
+        .chars()
+        .map(|c| match c.is_alphanumeric() || "-_.".contains(c) {
+            true => c,
+            false => '_',
+        })
+        .take(64)
+        .collect();
+    if name.is_empty() { "job".into() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_python_job_is_called_as_its_script() {
+        let name = |line: &str| {
+            let words: Vec<String> = line.split(' ').map(Into::into).collect();
+            name_of(&words)
+        };
+        assert_eq!(name("/usr/bin/python3.12 -u runs/train.py --lr 1"), "train");
+        assert_eq!(
+            name("python -m torch.distributed.run"),
+            "torch.distributed.run"
+        );
+        assert_eq!(name("./target/release/mlp x.py"), "mlp");
+        assert_eq!(name(""), "job");
+    }
+}

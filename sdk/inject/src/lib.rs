@@ -1,0 +1,26 @@
+//! The library that the CUDA driver loads into jobs without the gpustall SDK.
+//!
+//! When `CUDA_INJECTION64_PATH` names this library, the driver loads it as it is initialised and
+//! calls `InitializeInjection`. Where [`OUTPUT_VARIABLE`] names a folder, the process from then on
+//! records what its devices do into `NAME.PID.json.partial` there, from a thread of its own. A
+//! process that uses no device leaves no file, and nothing that goes wrong here changes what the
+//! job does: at worst the file says in one sentence why it holds no device operations.
+//!
+//! `gpustall run` sets the variables, and merges the files when the job has ended.
+
+mod file;
+mod lifecycle;
+mod settings;
+mod writer;
+
+pub use settings::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE, WINDOW_FILE};
+
+/// Called by the CUDA driver, once in a process. Returns 1: the driver may go on.
+#[expect(unsafe_code, reason = "the driver looks for a symbol of this name")]
+#[unsafe(no_mangle)]
+#[allow(non_snake_case, reason = "the name is the driver's")]
+pub extern "C" fn InitializeInjection() -> std::ffi::c_int {
+    // A panic must not reach the driver.
+    let _ = std::panic::catch_unwind(writer::start);
+    1
+}
