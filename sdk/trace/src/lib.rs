@@ -23,8 +23,9 @@ mod value;
 pub mod vocab;
 
 pub use chrome::{
-    ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, Source,
-    WriteStats, partial_path, read, read_any, write_finished,
+    ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, SCHED_LINES,
+    Source, ViewOptions, WriteStats, partial_path, read, read_any, write_finished,
+    write_finished_with,
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
