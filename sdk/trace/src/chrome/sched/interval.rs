@@ -2,7 +2,7 @@
 
 use super::Thread;
 use super::tasks::{Task, Tasks};
-use crate::{Arg, Pid, Slice, Symbol, Tid, Trace, TraceTime, Value, vocab};
+use crate::{Arg, Pid, Slice, Symbol, Tid, Trace, TraceTime, TrackId, Value, vocab};
 use std::collections::HashMap;
 use vocab::{arg, cat, state, totals};
 
@@ -33,6 +33,8 @@ pub(super) struct All {
     pub(super) list: Vec<Found>,
     /// Process and thread id of each thread.
     pub(super) threads: Vec<(Pid, Tid)>,
+    /// Thread and position in [`Trace::instants`] of each thread's totals.
+    totals: Vec<(u32, usize)>,
 }
 
 /// Why a thread is off CPU.
@@ -74,19 +76,31 @@ pub(super) fn find(trace: &Trace) -> All {
     };
     let keys = Keys::new(trace);
     let mut known: HashMap<(Pid, Tid), u32> = HashMap::new();
+    let mut number = |id: (Pid, Tid), threads: &mut Vec<(Pid, Tid)>| {
+        *known.entry(id).or_insert_with(|| {
+            threads.push(id);
+            threads.len() as u32 - 1
+        })
+    };
+    let ends = trace.strings.find(cat::THREAD_TOTALS);
+    for (position, instant) in trace.instants.iter().enumerate() {
+        if Some(instant.cat) == ends
+            && let Some(id) = keys.thread(trace, instant.track, &instant.args)
+        {
+            let thread = number(id, &mut all.threads);
+            all.totals.push((thread, position));
+        }
+    }
     let mut until: Vec<TraceTime> = Vec::new();
     for (position, slice) in trace.slices.iter().enumerate() {
         if slice.cat != off_cpu {
             continue;
         }
-        let Some(id) = keys.thread(trace, slice) else {
+        let Some(id) = keys.thread(trace, slice.track, &slice.args) else {
             continue;
         };
-        let thread = *known.entry(id).or_insert_with(|| {
-            all.threads.push(id);
-            until.push(TraceTime::ZERO);
-            all.threads.len() as u32 - 1
-        });
+        let thread = number(id, &mut all.threads);
+        until.resize(all.threads.len(), TraceTime::ZERO);
         let last = &mut until[thread as usize];
         let fits = !slice.span.is_empty() && slice.span.start >= *last;
         if fits {
@@ -132,32 +146,11 @@ pub(super) fn read<'t>(
 /// What is known of the threads beside their stretches off CPU, from their totals.
 pub(super) fn threads(trace: &Trace, all: &All, intervals: &[Interval]) -> Vec<Thread> {
     let mut threads = vec![Thread::default(); all.threads.len()];
-    let index: HashMap<(Pid, Tid), usize> = all
-        .threads
-        .iter()
-        .enumerate()
-        .map(|(i, id)| (*id, i))
-        .collect();
-    let ends = trace.strings.find(cat::THREAD_TOTALS);
-    let (thread_key, first_key) = (
-        trace.strings.find(arg::THREAD),
-        trace.strings.find(totals::FIRST_NS),
-    );
-    for instant in &trace.instants {
-        if Some(instant.cat) != ends {
-            continue;
-        }
-        let number = |key: Option<Symbol>| {
-            let (_, value) = instant.args.iter().find(|(k, _)| Some(*k) == key)?;
-            value.as_u64()
-        };
-        let place = trace.track(instant.track).zip(number(thread_key));
-        let id = place.and_then(|(track, tid)| Some((track.pid, Tid(u32::try_from(tid).ok()?))));
-        let Some(&thread) = id.and_then(|id| index.get(&id)) else {
-            continue;
-        };
-        threads[thread].first = number(first_key).map(TraceTime::from_nanos);
-        threads[thread].ended = (instant.at < trace.meta.end).then_some(instant.at);
+    for (thread, instant) in all.totals.iter().copied() {
+        let (thread, instant) = (&mut threads[thread as usize], &trace.instants[instant]);
+        let first = trace.arg_u64(&instant.args, totals::FIRST_NS);
+        thread.first = first.map(TraceTime::from_nanos);
+        thread.ended = (instant.at < trace.meta.end).then_some(instant.at);
     }
     // An id that was given to a second thread has the totals of both.
     for interval in intervals {
@@ -221,10 +214,10 @@ impl Keys {
         }
     }
 
-    fn thread(&self, trace: &Trace, slice: &Slice) -> Option<(Pid, Tid)> {
-        let tid = id(value(&slice.args, self.thread))?;
+    fn thread(&self, trace: &Trace, track: TrackId, args: &[Arg]) -> Option<(Pid, Tid)> {
+        let tid = id(value(args, self.thread))?;
         // Thread 0 is the idle one.
-        (tid > 0).then_some((trace.track(slice.track)?.pid, Tid(tid)))
+        (tid > 0).then_some((trace.track(track)?.pid, Tid(tid)))
     }
 
     fn why(&self, slice: &Slice) -> Why {

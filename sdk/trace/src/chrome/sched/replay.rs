@@ -113,8 +113,8 @@ impl<'a> Replay<'a> {
             if let Some(first) = own.clone().next().map(|i| &self.intervals[i]) {
                 let begin = about.first.filter(|&at| at < first.out);
                 events.extend(begin.map(|at| (at, 2, Event::Begin(thread))));
-                events.extend(about.ended.map(|at| (at, 4, Event::End(thread))));
             }
+            events.extend(about.ended.map(|at| (at, 4, Event::End(thread))));
         }
         events.sort_by_key(|&(at, rank, _)| (at, rank));
         events
