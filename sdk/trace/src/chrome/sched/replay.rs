@@ -12,7 +12,7 @@ use super::interval::{Interval, Why};
 use super::switches::{Line, State};
 use super::tasks::{Task, Tasks};
 use crate::TraceTime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Where a thread is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,8 @@ pub(super) struct Replay<'a> {
     current: Vec<Option<usize>>,
     own: Vec<std::ops::Range<usize>>,
     cpus: BTreeMap<u32, Cpu>,
+    /// The CPU of each other thread that was seen.
+    others: HashMap<u32, Option<u32>>,
     lines: Vec<Line>,
 }
 
@@ -79,6 +81,7 @@ impl<'a> Replay<'a> {
             current: vec![None; threads.len()],
             own,
             cpus: BTreeMap::new(),
+            others: HashMap::new(),
             lines: Vec::new(),
         }
     }
@@ -160,11 +163,12 @@ impl<'a> Replay<'a> {
             _ => interval.taker,
         };
         match (place, self.has(cpu)) {
-            (Place::On(_), _) | (_, None) => {
+            (Place::On(_), _) | (Place::Unseen, None) => {
                 let next = self.successor(taker, cpu, at);
                 self.switch(cpu, at, task, state, next);
             }
-            (_, Some(has)) => {
+            (_, has) => {
+                let has = has.unwrap_or(Task::Idle);
                 if let Place::Waiting(cpu) = place {
                     self.waiting(cpu).retain(|&other| other != thread);
                 }
@@ -231,8 +235,8 @@ impl<'a> Replay<'a> {
             }
             None => {
                 let giver = match interval.giver {
-                    Task::Traced(_) => Task::Idle,
-                    other => other,
+                    Task::Other(other) if !self.others.contains_key(&other) => interval.giver,
+                    _ => Task::Idle,
                 };
                 self.put(cpu, at, giver, thread);
             }
@@ -259,10 +263,18 @@ impl<'a> Replay<'a> {
     /// run come before those of which nothing more is known.
     fn successor(&mut self, taker: Task, cpu: u32, at: TraceTime) -> Task {
         let Task::Traced(thread) = taker else {
-            return match self.next_of(cpu) {
-                Task::Idle => taker,
-                waiting => waiting,
-            };
+            let waiting = self.next_of(cpu);
+            if waiting != Task::Idle {
+                return waiting;
+            }
+            if let Task::Other(other) = taker
+                && let Some(&Some(on)) = self.others.get(&other)
+                && on != cpu
+            {
+                let next = self.next_of(on);
+                self.switch(on, at, taker, left_as(taker), next);
+            }
+            return taker;
         };
         match self.place[thread as usize] {
             Place::Waiting(of) => self.waiting(of).retain(|&other| other != thread),
@@ -277,10 +289,17 @@ impl<'a> Replay<'a> {
                     return self.next_of(cpu);
                 }
             }
+            // It cannot run before it was born.
+            Place::Unseen if self.is_born_later(thread) => return self.next_of(cpu),
             Place::Unseen => {}
         }
         self.place[thread as usize] = Place::On(cpu);
         taker
+    }
+
+    fn is_born_later(&self, thread: u32) -> bool {
+        let first = self.own[thread as usize].clone().next();
+        first.is_some_and(|i| self.intervals[i].why == Why::Starting)
     }
 
     /// The thread that waits for `cpu`, else the idle one.
@@ -323,6 +342,11 @@ impl<'a> Replay<'a> {
         debug_assert!(self.has(cpu).is_none_or(|has| has == prev));
         debug_assert!(self.tasks.named(prev).is_some() || prev == Task::Idle);
         self.cpus.entry(cpu).or_default().has = Some(next);
+        for (task, on) in [(prev, None), (next, Some(cpu))] {
+            if let Task::Other(other) = task {
+                self.others.insert(other, on);
+            }
+        }
         self.lines.push(Line::Switch {
             at,
             cpu,
