@@ -15,6 +15,7 @@ mod block;
 mod chrome;
 mod error;
 mod ids;
+mod merge;
 mod model;
 mod schema;
 mod strings;
@@ -29,6 +30,7 @@ pub use chrome::{
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
+pub use merge::{MergeError, Part, merge};
 pub use model::{
     Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, Flow, FlowEnd, Instant, Loss,
     Meta, Process, Slice, State, Trace, Track, TrackKind,
