@@ -11,6 +11,7 @@
 //! The file format is described in `docs/trace-format.md`; the names that the recorder writes and
 //! the diagnosis reads are in [`vocab`].
 
+mod anchor;
 mod block;
 mod chrome;
 mod error;
@@ -23,6 +24,7 @@ mod time;
 mod value;
 pub mod vocab;
 
+pub use anchor::{Anchor, NoAnchor};
 pub use chrome::{
     ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, SCHED_LINES,
     Source, ViewOptions, WriteStats, partial_path, read, read_any, write_finished,

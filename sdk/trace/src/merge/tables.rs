@@ -44,7 +44,12 @@ impl Tables {
             if !before.is_empty() && !process.pid.is_synthetic() {
                 new.sort = sort;
             }
-            if self.processes.contains_key(&process.pid) {
+            if let Some(&known) = self.processes.get(&process.pid) {
+                let known = &mut self.trace.processes[known];
+                // Its recorder did not know its name.
+                if self.trace.strings.get(known.name) == format!("process {}", process.pid) {
+                    known.name = new.name;
+                }
                 if !process.pid.is_synthetic() || process.pid == Pid(vocab::host::PID) {
                     continue;
                 }
