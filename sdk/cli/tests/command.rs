@@ -340,7 +340,7 @@ fn what_cannot_be_written_is_said_once_and_in_the_words_of_the_command() {
     let partial = partial(dir.path(), "killed");
     for (nowhere, says) in [
         ("no/such/place.json", "another place with -o"),
-        (".", "the partial trace is kept"),
+        (".", "what it was made from is kept"),
     ] {
         let nowhere = dir.path().join(nowhere);
         let output = gpustall(&["finish", "-o"], &[&nowhere, &partial]);
