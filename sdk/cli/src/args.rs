@@ -19,9 +19,63 @@ EXIT CODES:
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    Run(RunArgs),
     Report(ReportArgs),
     Finish(FinishArgs),
     Merge(MergeArgs),
+}
+
+const RUN_EXAMPLES: &str = "\
+EXAMPLES:
+  gpustall run -- python train.py --epochs 1
+
+  Capture all device operations, whatever it costs:
+    gpustall run --budget all -o slow.trace.json.gz -- ./target/release/train
+
+  Another window of device operations, now:
+    kill -USR1 $(pidof gpustall)
+
+EXIT CODES:
+  that of the command, 128 + N if signal N ended it
+  127  the command could not be started
+  2  the command line is wrong";
+
+/// Run a job that knows nothing of gpustall, and report on it.
+///
+/// What its CUDA devices do is recorded through a library that the CUDA driver loads into each
+/// process of the job. What its threads do when they do not run is recorded by gpustall-sidecar, if
+/// it is installed and this command is run by root. The job itself is not changed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Where the trace goes, compressed if the name ends in .gz [default: COMMAND.trace.json.gz]
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Do not record with gpustall-sidecar, even where that would work
+    #[arg(long)]
+    pub(crate) no_sidecar: bool,
+
+    /// What capturing device operations may cost, percent of the job's time; or `all`
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget)]
+    pub(crate) budget: String,
+
+    /// Seconds at the beginning in which all device operations are captured, whatever it costs
+    #[arg(long, value_name = "SECONDS", default_value = "20")]
+    pub(crate) whole: f64,
+
+    /// The job
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+fn budget(text: &str) -> Result<String, String> {
+    let percent = text.trim_end_matches('%');
+    let number = percent.parse::<f64>().ok().filter(|number| *number >= 0.0);
+    match number.is_some() || percent == "all" {
+        true => Ok(percent.to_owned()),
+        false => Err("give a percentage such as 1, or `all`".to_owned()),
+    }
 }
 
 const REPORT_EXAMPLES: &str = "\

@@ -5,6 +5,7 @@ mod finish;
 mod merge;
 mod output;
 mod report;
+mod run;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
 
 fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     match args.command {
+        args::Command::Run(args) => run::run(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Finish(args) => finish::run(&args),
         args::Command::Merge(args) => merge::run(&args),

@@ -1,0 +1,129 @@
+//! The job itself: started with the library, signalled as we are, waited for.
+
+use super::parts::Parts;
+use crate::args::RunArgs;
+use anyhow::Context;
+use gpustall_inject::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command};
+
+/// Tells the CUDA driver which library to load.
+const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
+
+/// The running job.
+pub(super) struct Job {
+    child: Child,
+    signals: Signals,
+}
+
+impl Job {
+    /// Starts it.
+    pub(super) fn start(args: &RunArgs, parts: &Parts, library: &Path) -> std::io::Result<Self> {
+        // Before the job is there, so that no signal is missed.
+        let signals = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
+        let signals = Signals::new(signals)?;
+        let [program, rest @ ..] = args.command.as_slice() else {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        };
+        let mut command = Command::new(program);
+        command
+            .args(rest)
+            .env(OUTPUT_VARIABLE, parts.folder())
+            .env(BUDGET_VARIABLE, &args.budget)
+            .env(WHOLE_VARIABLE, args.whole.to_string());
+        // Another profiler's library is what the user asked for before us.
+        if std::env::var_os(INJECTION_VARIABLE).is_none() {
+            command.env(INJECTION_VARIABLE, library);
+        }
+        Ok(Self {
+            child: command.spawn()?,
+            signals,
+        })
+    }
+
+    /// Its process.
+    pub(super) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end, handing on the signals that this process gets. Returns the exit code that
+    /// a shell would give.
+    pub(super) fn wait(&mut self, parts: &Parts) -> anyhow::Result<u8> {
+        loop {
+            if let Some(status) = self.child.try_wait().context("cannot wait for the job")? {
+                let signal = status.signal().map(|signal| 128 + signal);
+                let code = status.code().or(signal).unwrap_or(1);
+                return Ok(u8::try_from(code).unwrap_or(1));
+            }
+            for signal in self.signals.wait() {
+                match signal {
+                    SIGCHLD => {}
+                    SIGUSR1 => parts.ask_for_window(),
+                    // The terminal sends these to the job itself.
+                    SIGINT | SIGQUIT if from_terminal() => {}
+                    signal => self.signal(signal),
+                }
+            }
+        }
+    }
+
+    fn signal(&self, number: i32) {
+        let named = match number {
+            SIGHUP => Signal::HUP,
+            SIGINT => Signal::INT,
+            SIGQUIT => Signal::QUIT,
+            SIGUSR2 => Signal::USR2,
+            _ => Signal::TERM,
+        };
+        // It may have ended just now.
+        let _ = kill_process(Pid::from_child(&self.child), named);
+    }
+}
+
+/// Whether signals from the keyboard reach the job too: it shares our terminal and group.
+fn from_terminal() -> bool {
+    use std::io::IsTerminal;
+    std::io::stdin().is_terminal()
+}
+
+/// What the job is called: its program, or the script that an interpreter runs.
+pub(super) fn name(command: &[OsString]) -> String {
+    let stem = |word: &OsStr| {
+        let file = Path::new(word).file_name().unwrap_or(word);
+        file.to_string_lossy().into_owned()
+    };
+    let mut words = command.iter();
+    let program = words.next().map(|word| stem(word)).unwrap_or_default();
+    let script = words
+        .map(|word| stem(word))
+        .find(|word| word.ends_with(".py"));
+    let name = match script {
+        Some(script) if program.starts_with("python") || program == "torchrun" => {
+            script.trim_end_matches(".py").to_owned()
+        }
+        _ => program,
+    };
+    match name.is_empty() {
+        true => "job".to_owned(),
+        false => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_job_is_called_as_its_script_or_program() {
+        let name = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(Into::into).collect();
+            super::name(&words)
+        };
+        assert_eq!(name("/usr/bin/python3 -u runs/train.py --lr 1"), "train");
+        assert_eq!(name("torchrun --nproc 2 train.py"), "train");
+        assert_eq!(name("./target/release/mlp data.py"), "mlp");
+    }
+}

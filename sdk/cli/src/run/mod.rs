@@ -1,0 +1,74 @@
+//! `gpustall run`: a job that knows nothing of gpustall.
+
+mod job;
+mod parts;
+mod sidecar;
+
+use crate::args::RunArgs;
+use crate::output::{complain, print};
+use anyhow::{Context, bail};
+use gpustall_diagnose::{annotate, diagnose};
+use gpustall_trace::{MonotonicClock, write_finished};
+use parts::Parts;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Runs the job, and then says what was seen of it. The exit code is the job's.
+pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let program = args.command.first().map_or(OsStr::new("job"), |word| word);
+    let name = job::name(&args.command);
+    let output = args
+        .output
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{name}.trace.json.gz")));
+    if output.is_dir() {
+        bail!("{} is a directory; name a file with -o", output.display());
+    }
+    let parts = Parts::create(&output)?;
+    let library = parts.library()?;
+    let start = MonotonicClock::read();
+    let mut job = match job::Job::start(args, &parts, &library) {
+        Ok(job) => job,
+        Err(error) => {
+            complain(
+                "error",
+                &format!("cannot run {}: {error}", program.display()),
+            );
+            parts.remove();
+            return Ok(ExitCode::from(127));
+        }
+    };
+    let beside = sidecar::start(args, job.pid(), &parts);
+    let ended = job.wait(&parts)?;
+    let mut notes = Vec::new();
+    notes.extend(beside.finish());
+    // Whatever happens from here on, the job's own end is what the caller gets to see.
+    if let Err(error) = report(&parts, &name, job.pid(), start, notes, &output) {
+        complain("error", &crate::output::describe(&error));
+        complain(
+            "note",
+            &format!("what was recorded is kept in {}", parts.folder().display()),
+        );
+    } else {
+        parts.remove();
+    }
+    Ok(ExitCode::from(ended))
+}
+
+fn report(
+    parts: &Parts,
+    name: &str,
+    pid: u32,
+    start: gpustall_trace::MonoTime,
+    notes: Vec<String>,
+    output: &Path,
+) -> anyhow::Result<()> {
+    let mut trace = parts.join(name, pid, start)?;
+    trace.meta.notes.extend(notes);
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    write_finished(output, &trace).with_context(|| format!("cannot write {}", output.display()))?;
+    print(&format!("{report}\n\ntrace: {}", output.display()))?;
+    Ok(())
+}

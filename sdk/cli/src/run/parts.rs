@@ -1,0 +1,173 @@
+//! The folder in which the processes of a job leave their recordings.
+
+use anyhow::{Context, bail};
+use gpustall_inject::WINDOW_FILE;
+use gpustall_trace::{
+    MergeError, Meta, MonoTime, MonotonicClock, Part, Pid, State, Trace, TraceTime, merge, read,
+    vocab,
+};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The library that the CUDA driver loads into the job.
+static LIBRARY: &[u8] = include_bytes!(env!("GPUSTALL_INJECT_SO"));
+
+/// What the recording of the sidecar is called in the folder.
+const SIDECAR: &str = "sidecar.trace.json.gz";
+
+/// The folder, beside the trace to be.
+pub(super) struct Parts(PathBuf);
+
+impl Parts {
+    /// Makes it: `x.trace.parts` for `x.trace.json.gz`.
+    pub(super) fn create(output: &Path) -> anyhow::Result<Self> {
+        let output = std::path::absolute(output).unwrap_or_else(|_| output.to_path_buf());
+        let name = output.file_name().unwrap_or_default().to_string_lossy();
+        let stem = name.trim_end_matches(".gz").trim_end_matches(".json");
+        let folder = output.with_file_name(format!("{stem}.parts"));
+        match fs::create_dir(&folder) {
+            Ok(()) => Ok(Self(folder)),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => bail!(
+                "{} is there already, of a run that goes on or was cut off; remove it, or name another trace with -o",
+                folder.display()
+            ),
+            Err(error) => Err(error).with_context(|| format!("cannot make {}", folder.display())),
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    /// Where the sidecar's recording goes.
+    pub(super) fn sidecar(&self) -> PathBuf {
+        self.0.join(SIDECAR)
+    }
+
+    /// Unpacks the library.
+    pub(super) fn library(&self) -> anyhow::Result<PathBuf> {
+        let path = self.0.join("libgpustall_inject.so");
+        fs::write(&path, LIBRARY).with_context(|| format!("cannot write {}", path.display()))?;
+        // The job may run as another user.
+        let _ = fs::set_permissions(&path, fs::Permissions::from_mode(0o755));
+        Ok(path)
+    }
+
+    /// Asks the processes of the job for a window of device operations.
+    pub(super) fn ask_for_window(&self) {
+        let _ = fs::write(self.0.join(WINDOW_FILE), "now\n");
+    }
+
+    /// Removes the folder and what is in it.
+    pub(super) fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+
+    /// One trace of everything in the folder; where there is nothing, an empty one of the job `name`,
+    /// which ran as process `pid` since `start`.
+    pub(super) fn join(&self, name: &str, pid: u32, start: MonoTime) -> anyhow::Result<Trace> {
+        let mut notes = Vec::new();
+        let mut found = self.read_all(&mut notes)?;
+        // The process that is diagnosed is the one that used its devices most.
+        found.sort_by_key(|part| std::cmp::Reverse(operations(&part.trace)));
+        let mut joined = match found.len() {
+            0 => {
+                notes.push(
+                    "The job used no CUDA device, or the CUDA driver is not installed: no device operations were recorded."
+                        .to_owned(),
+                );
+                empty(pid, start)
+            }
+            1 => found.swap_remove(0).trace,
+            _ => self.merge(found, &mut notes)?,
+        };
+        joined.meta.name = name.to_owned();
+        joined.meta.state = State::Finished;
+        joined.meta.notes.extend(notes);
+        Ok(joined)
+    }
+
+    fn read_all(&self, notes: &mut Vec<String>) -> anyhow::Result<Vec<Part>> {
+        let entries =
+            fs::read_dir(&self.0).with_context(|| format!("cannot read {}", self.0.display()))?;
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        let mut found = Vec::new();
+        for path in paths {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !name.ends_with(".json.partial") && name != SIDECAR {
+                continue;
+            }
+            let label = path.display().to_string();
+            match read(&path) {
+                Ok(outcome) => {
+                    notes.extend(outcome.warnings.iter().map(|w| format!("In {name}, {w}.")));
+                    let trace = outcome.trace;
+                    found.push(Part { label, trace });
+                }
+                Err(error) => notes.push(format!("A part could not be read: {error}.")),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Merges what belongs together. A process that shares nothing with the others is left out, and
+    /// a note says so.
+    fn merge(&self, parts: Vec<Part>, notes: &mut Vec<String>) -> anyhow::Result<Trace> {
+        let mut together: Vec<Part> = Vec::new();
+        let mut left_out = 0;
+        for part in parts {
+            let mut candidate = together.clone();
+            candidate.push(part);
+            if candidate.len() == 1 {
+                together = candidate;
+                continue;
+            }
+            match merge(candidate.clone()) {
+                Ok(_) => together = candidate,
+                Err(MergeError::OtherJob { .. } | MergeError::Apart { .. }) => left_out += 1,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} more processes of the job used CUDA; this trace has the one that used it most."
+            ));
+        }
+        match together.len() {
+            1 => Ok(together.swap_remove(0).trace),
+            _ => Ok(merge(together)?),
+        }
+    }
+}
+
+/// Operations of devices in a trace.
+fn operations(trace: &Trace) -> usize {
+    use vocab::cat::{GPU_MEMCPY, GPU_MEMSET, KERNEL};
+    let cats = [KERNEL, GPU_MEMCPY, GPU_MEMSET].map(|cat| trace.strings.find(cat));
+    let of_device = |cat| cats.contains(&Some(cat));
+    trace.slices.iter().filter(|s| of_device(s.cat)).count()
+}
+
+fn empty(pid: u32, start: MonoTime) -> Trace {
+    let length = MonotonicClock::read()
+        .as_nanos()
+        .saturating_sub(start.as_nanos());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let now = now.map_or(0, |since| since.as_nanos() as u64);
+    Trace {
+        meta: Meta {
+            recorder: env!("CARGO_PKG_VERSION").to_owned(),
+            start_mono: start,
+            start_unix_ns: now.saturating_sub(length),
+            end: TraceTime::from_nanos(length),
+            pid: Pid(pid),
+            cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+            ..Meta::default()
+        },
+        ..Trace::default()
+    }
+}

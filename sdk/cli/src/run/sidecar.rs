@@ -1,0 +1,93 @@
+//! The sidecar beside the job, where it is installed and may record.
+
+use super::parts::Parts;
+use crate::args::RunArgs;
+use rustix::process::{Pid, Signal, geteuid, kill_process};
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The name of its program.
+const PROGRAM: &str = "gpustall-sidecar";
+/// How long it may take to write its recording.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A sidecar that records, or why there is none.
+pub(super) enum Beside {
+    Records { child: Child, log: PathBuf },
+    Absent(String),
+}
+
+/// Starts it, if that is possible. It stops when the job has ended.
+pub(super) fn start(args: &RunArgs, pid: u32, parts: &Parts) -> Beside {
+    let absent = |why: &str| {
+        Beside::Absent(format!(
+            "What threads do when they do not run was not recorded: {why}."
+        ))
+    };
+    if args.no_sidecar {
+        return absent("--no-sidecar was given");
+    }
+    let Some(program) = find() else {
+        return absent("gpustall-sidecar is not installed; `cargo install gpustall-sidecar`");
+    };
+    if !geteuid().is_root() {
+        return absent("only root may record that; run `gpustall run` as root");
+    }
+    let log = parts.folder().join("sidecar.log");
+    let output = File::create(&log).map_or_else(|_| Stdio::null(), Stdio::from);
+    let child = Command::new(program)
+        .args(["record", "--pid", &pid.to_string(), "-o"])
+        .arg(parts.sidecar())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(output)
+        .spawn();
+    match child {
+        Ok(child) => Beside::Records { child, log },
+        Err(error) => absent(&format!("gpustall-sidecar could not be started ({error})")),
+    }
+}
+
+impl Beside {
+    /// Waits until its recording is written; returns what the user should know.
+    pub(super) fn finish(self) -> Option<String> {
+        let (mut child, log) = match self {
+            Beside::Absent(why) => return Some(why),
+            Beside::Records { child, log } => (child, log),
+        };
+        // It ends by itself with the last thread of the job; what the job left running goes on.
+        let asked = Instant::now();
+        let _ = kill_process(Pid::from_child(&child), Signal::TERM);
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => return None,
+                Ok(Some(_)) | Err(_) => break,
+                Ok(None) if asked.elapsed() > PATIENCE => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    break;
+                }
+                Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            }
+        }
+        let said = std::fs::read_to_string(log).unwrap_or_default();
+        let said = said.lines().next_back().unwrap_or("it did not say why");
+        Some(format!(
+            "What threads do when they do not run was not recorded: gpustall-sidecar failed ({said})."
+        ))
+    }
+}
+
+/// The program: beside this one, or on the path.
+fn find() -> Option<PathBuf> {
+    let own = std::env::current_exe().ok();
+    let beside = own.and_then(|own| Some(own.parent()?.join(PROGRAM)));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path).map(|folder| folder.join(PROGRAM));
+    beside
+        .into_iter()
+        .chain(on_path)
+        .find(|path| path.is_file())
+}
