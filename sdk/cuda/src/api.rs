@@ -9,6 +9,7 @@
 )]
 
 use crate::buffers::Full;
+use crate::calls::Api;
 use crate::record::{self, Record};
 use crate::{CaptureError, discovery};
 use libloading::os::unix::Library;
@@ -26,14 +27,15 @@ pub(crate) type Completed = unsafe extern "C" fn(*mut c_void, u32, *mut u8, usiz
 /// The time now.
 pub(crate) type Timestamp = unsafe extern "C" fn() -> u64;
 
-/// `CUPTI_CB_DOMAIN_DRIVER_API`.
-const DRIVER_DOMAIN: u32 = 1;
 /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`: the kernel's ids.
 const SYSTEM_THREAD_IDS: u32 = 1;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there are no more records.
 const NO_MORE: Code = 12;
-/// Callback numbers are looked for up to here; CUDA 13.4 has about 850.
+/// Callback numbers are looked for up to here; CUDA 13.4 has about 850 of the driver.
 const MOST_CALLBACKS: u32 = 4096;
+
+/// Records calls of one function, or stops that.
+type EnableApi = unsafe extern "C" fn(u32, u8) -> Code;
 
 /// CUPTI, loaded. It stays loaded until the process ends, since it calls back at any time.
 #[derive(Debug)]
@@ -52,8 +54,9 @@ pub(crate) struct Cupti {
     callback_name: unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Code,
     result_string: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
     version: unsafe extern "C" fn(*mut u32) -> Code,
-    /// Since CUDA 12.5.
-    enable_driver_api: Option<unsafe extern "C" fn(u32, u8) -> Code>,
+    /// These two since CUDA 12.5.
+    enable_driver_api: Option<EnableApi>,
+    enable_runtime_api: Option<EnableApi>,
 }
 
 impl Cupti {
@@ -93,6 +96,14 @@ impl Cupti {
                 }
             };
         }
+        macro_rules! newer_function {
+            ($name:literal) => {
+                // SAFETY: the type is that of the header of CUPTI 12.5, unchanged since.
+                unsafe { library.get::<EnableApi>(concat!($name, "\0")) }
+                    .ok()
+                    .map(|symbol| *symbol)
+            };
+        }
         let cupti = Self {
             path: path.into(),
             activity_enable: function!("cuptiActivityEnable"),
@@ -108,11 +119,8 @@ impl Cupti {
             callback_name: function!("cuptiGetCallbackName"),
             result_string: function!("cuptiGetResultString"),
             version: function!("cuptiGetVersion"),
-            enable_driver_api: {
-                // SAFETY: the type is that of the header of CUPTI 12.5, unchanged since.
-                let symbol = unsafe { library.get("cuptiActivityEnableDriverApi\0") };
-                symbol.ok().map(|symbol| *symbol)
-            },
+            enable_driver_api: newer_function!("cuptiActivityEnableDriverApi"),
+            enable_runtime_api: newer_function!("cuptiActivityEnableRuntimeApi"),
         };
         std::mem::forget(library);
         Ok(cupti)
@@ -181,17 +189,20 @@ impl Cupti {
         self.check(call, code)
     }
 
-    /// Records calls of one function of the driver, or stops recording them. `None` if this CUPTI
-    /// cannot choose.
-    pub(crate) fn set_driver_call(
+    /// Records calls of one function, or stops recording them. `None` if this CUPTI cannot choose.
+    pub(crate) fn set_call(
         &self,
+        api: Api,
         callback: u32,
         on: bool,
     ) -> Option<Result<(), CaptureError>> {
-        let set = self.enable_driver_api?;
+        let (call, set) = match api {
+            Api::Driver => ("cuptiActivityEnableDriverApi", self.enable_driver_api?),
+            Api::Runtime => ("cuptiActivityEnableRuntimeApi", self.enable_runtime_api?),
+        };
         // SAFETY: a plain call; CUPTI checks the number.
         let code = unsafe { set(callback, u8::from(on)) };
-        Some(self.check("cuptiActivityEnableDriverApi", code))
+        Some(self.check(call, code))
     }
 
     /// Hands out the buffers whose records are all complete; with `forced` all others too.
@@ -227,13 +238,13 @@ impl Cupti {
         }
     }
 
-    /// The functions of the driver that CUPTI can report, by number.
-    pub(crate) fn driver_calls(&self) -> Vec<(u32, String)> {
+    /// The functions that CUPTI can report, by number.
+    pub(crate) fn functions(&self, api: Api) -> Vec<(u32, String)> {
         let mut calls = Vec::new();
         for number in 1..MOST_CALLBACKS {
             let mut name = ptr::null();
             // SAFETY: CUPTI checks the number and writes a pointer to a constant.
-            let code = unsafe { (self.callback_name)(DRIVER_DOMAIN, number, &raw mut name) };
+            let code = unsafe { (self.callback_name)(api as u32, number, &raw mut name) };
             if code != 0 || name.is_null() {
                 break;
             }

@@ -1,74 +1,119 @@
-//! The calls of the driver that are recorded: those that the diagnosis uses, and no others, for
-//! each recorded call costs time.
+//! The calls that are recorded: those that the diagnosis uses, and no others, for each recorded
+//! call costs time.
+//!
+//! Newer runtimes reach the driver by a way that CUPTI does not report as calls of the driver, so
+//! calls of both are recorded. Where a call of the runtime makes one of the driver that is
+//! reported, the one lies inside the other in the trace, with one correlation.
 
 use std::collections::HashMap;
 
-/// Beginnings of the names of functions that are recorded.
-const RECORDED: [&str; 27] = [
+/// Beginnings of the names of functions of the driver that are recorded, without `cu`.
+const DRIVER: [&str; 27] = [
     // What puts work on a device.
-    "cuLaunch",
-    "cuGraphLaunch",
-    "cuMemcpy",
-    "cuMemset",
-    "cuMemPrefetch",
+    "Launch",
+    "GraphLaunch",
+    "Memcpy",
+    "Memset",
+    "MemPrefetch",
     // What waits for a device.
-    "cuCtxSynchronize",
-    "cuStreamSynchronize",
-    "cuEventSynchronize",
-    "cuStreamWaitEvent",
+    "CtxSynchronize",
+    "StreamSynchronize",
+    "EventSynchronize",
+    "StreamWaitEvent",
     // What allocates and frees.
-    "cuMemAlloc",
-    "cuMemFree",
-    "cuMemHostAlloc",
-    "cuMemHostRegister",
-    "cuMemHostUnregister",
-    "cuMemCreate",
-    "cuMemMap",
-    "cuMemUnmap",
-    "cuMemRelease",
-    "cuMemSetAccess",
-    "cuMemAddress",
-    "cuMemPoolCreate",
-    "cuMemPoolTrim",
-    "cuArrayCreate",
+    "MemAlloc",
+    "MemFree",
+    "MemHostAlloc",
+    "MemHostRegister",
+    "MemHostUnregister",
+    "MemCreate",
+    "MemMap",
+    "MemUnmap",
+    "MemRelease",
+    "MemSetAccess",
+    "MemAddress",
+    "MemPoolCreate",
+    "MemPoolTrim",
+    "ArrayCreate",
     // What compiles and loads device code.
-    "cuModuleLoad",
-    "cuLibraryLoad",
-    "cuLink",
-    "cuGraphInstantiate",
+    "ModuleLoad",
+    "LibraryLoad",
+    "Link",
+    "GraphInstantiate",
 ];
 
+/// The same of the runtime, without `cuda`.
+const RUNTIME: [&str; 17] = [
+    "Launch",
+    "GraphLaunch",
+    "Memcpy",
+    "Memset",
+    "MemPrefetch",
+    "DeviceSynchronize",
+    "StreamSynchronize",
+    "EventSynchronize",
+    "StreamWaitEvent",
+    "Malloc",
+    "Free",
+    "HostAlloc",
+    "HostRegister",
+    "HostUnregister",
+    "MemPool",
+    "LibraryLoad",
+    "GraphInstantiate",
+];
+
+/// Whose function a call is of, with CUPTI's number of the domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Api {
+    /// `CUPTI_CB_DOMAIN_DRIVER_API`.
+    Driver = 1,
+    /// `CUPTI_CB_DOMAIN_RUNTIME_API`.
+    Runtime = 2,
+}
+
 /// Whether calls of the function `name` are recorded.
-pub(crate) fn is_recorded(name: &str) -> bool {
-    RECORDED.iter().any(|head| name.starts_with(head))
+pub(crate) fn is_recorded(api: Api, name: &str) -> bool {
+    let (prefix, list) = match api {
+        Api::Driver => ("cu", &DRIVER[..]),
+        Api::Runtime => ("cuda", &RUNTIME[..]),
+    };
+    name.strip_prefix(prefix)
+        .is_some_and(|rest| list.iter().any(|head| rest.starts_with(head)))
 }
 
 /// The recorded functions by CUPTI's numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(HashMap<u32, String>);
+pub(crate) struct Calls(HashMap<(Api, u32), String>);
 
 impl Calls {
-    /// Of all functions that CUPTI can report.
-    pub(crate) fn of(all: Vec<(u32, String)>) -> Self {
-        Self(all.into_iter().filter(|(_, n)| is_recorded(n)).collect())
+    /// Adds those of all functions that CUPTI can report.
+    pub(crate) fn add(&mut self, api: Api, all: Vec<(u32, String)>) {
+        let recorded = all.into_iter().filter(|(_, name)| is_recorded(api, name));
+        let plain = recorded.map(|(number, name)| ((api, number), plain(api, &name).to_owned()));
+        self.0.extend(plain);
     }
 
-    /// The name of a recorded function. The runtime calls the variants for the per-thread default
-    /// stream (`_ptsz`), which are the same to a reader.
-    pub(crate) fn name(&self, number: u32) -> Option<&str> {
-        let name = self.0.get(&number)?;
-        let plain = name.strip_suffix("_ptsz").or(name.strip_suffix("_ptds"));
-        Some(plain.unwrap_or(name))
+    /// The name of a recorded function.
+    pub(crate) fn name(&self, api: Api, number: u32) -> Option<&str> {
+        self.0.get(&(api, number)).map(String::as_str)
     }
 
     /// The numbers of the recorded functions.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
-        self.0.keys().copied()
+    pub(crate) fn numbers(&self, api: Api) -> impl Iterator<Item = u32> {
+        let own = self.0.keys().filter(move |(of, _)| *of == api);
+        own.map(|(_, number)| *number)
     }
+}
 
-    /// Whether CUPTI named any: without them no call is recorded.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+/// The name without what tells apart variants that are the same to a reader: those for the default
+/// stream of each thread (`_ptsz`), and versions of the runtime (`cudaLaunchKernel_v7000`).
+fn plain(api: Api, name: &str) -> &str {
+    let name = name.strip_suffix("_ptsz").unwrap_or(name);
+    let name = name.strip_suffix("_ptds").unwrap_or(name);
+    match (api, name.rsplit_once("_v")) {
+        (Api::Runtime, Some((plain, version))) if version.parse::<u32>().is_ok() => plain,
+        _ => name,
     }
 }
 
@@ -87,18 +132,37 @@ mod tests {
             "cuMemFreeHost",
             "cuLibraryLoadData",
         ] {
-            assert!(is_recorded(name), "{name}");
+            assert!(is_recorded(Api::Driver, name), "{name}");
+        }
+        for name in [
+            "cudaLaunchKernel_v7000",
+            "cudaLaunchKernelExC_v11060",
+            "cudaMemcpyAsync_v3020",
+            "cudaStreamSynchronize_v3020",
+        ] {
+            assert!(is_recorded(Api::Runtime, name), "{name}");
         }
         for name in ["cuEventQuery", "cuCtxGetCurrent", "cuStreamGetCaptureInfo"] {
-            assert!(!is_recorded(name), "{name}");
+            assert!(!is_recorded(Api::Driver, name), "{name}");
+        }
+        for name in ["cudaGetDevice_v3020", "cudaPeekAtLastError_v3020"] {
+            assert!(!is_recorded(Api::Runtime, name), "{name}");
         }
     }
 
     #[test]
-    fn the_per_thread_variants_have_the_plain_name() {
-        let all = vec![(7, "cuLaunchKernel_ptsz".to_owned()), (8, "cuInit".into())];
-        let calls = Calls::of(all);
-        assert_eq!(calls.name(7), Some("cuLaunchKernel"));
-        assert_eq!(calls.name(8), None);
+    fn variants_have_the_plain_name() {
+        let mut calls = Calls::default();
+        let names = [
+            (7, "cuLaunchKernel_ptsz"),
+            (8, "cuInit"),
+            (9, "cuMemAlloc_v2"),
+        ];
+        calls.add(Api::Driver, names.map(|(n, s)| (n, s.to_owned())).into());
+        calls.add(Api::Runtime, vec![(7, "cudaMalloc_v3020".to_owned())]);
+        assert_eq!(calls.name(Api::Driver, 7), Some("cuLaunchKernel"));
+        assert_eq!(calls.name(Api::Driver, 8), None);
+        assert_eq!(calls.name(Api::Driver, 9), Some("cuMemAlloc_v2"));
+        assert_eq!(calls.name(Api::Runtime, 7), Some("cudaMalloc"));
     }
 }

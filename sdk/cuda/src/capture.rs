@@ -1,14 +1,13 @@
 //! The capture of one process: CUPTI switched on and off, its records written as events.
 
 use crate::api::Cupti;
-use crate::calls::Calls;
+use crate::calls::{Api, Calls};
+use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
-use crate::governor::{
-    CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, Decision, Governor, OPERATION_COST,
-};
+use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
 use crate::windows::Windows;
 use crate::{CaptureError, buffers, layout};
-use gpustall_trace::{DeviceInfo, EventRef, MonoTime, MonotonicClock, Nanos, Pid};
+use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
 
@@ -32,24 +31,6 @@ const KINDS: [u32; 7] = [
 
 /// One capture runs in a process at a time.
 static RUNNING: AtomicBool = AtomicBool::new(false);
-
-/// How much is captured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Config {
-    /// Share of the time (0..1) that capturing may cost; `None` captures everything.
-    pub budget: Option<f64>,
-    /// How long a run is captured whole before the budget counts.
-    pub whole: Nanos,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            budget: Some(DEFAULT_BUDGET),
-            whole: DEFAULT_WHOLE,
-        }
-    }
-}
 
 /// A running capture. Dropping it switches CUPTI off.
 #[derive(Debug)]
@@ -87,7 +68,10 @@ impl Capture {
         let cupti = Cupti::load()?;
         cupti.is_free()?;
         cupti.register(buffers::requested, buffers::completed, buffers::timestamp)?;
-        let calls = Calls::of(cupti.driver_calls());
+        let mut calls = Calls::default();
+        for api in [Api::Driver, Api::Runtime] {
+            calls.add(api, cupti.functions(api));
+        }
         let now = MonotonicClock::read();
         let governor = Governor::new(config.budget, config.whole, now);
         let capture = Self {
@@ -115,11 +99,6 @@ impl Capture {
     /// Which thread [`poll`](Self::poll)s; it is woken when much has come.
     pub fn wake(&self, thread: Thread) {
         buffers::serve(Some(thread));
-    }
-
-    /// Names the devices in the trace.
-    pub fn name_devices(&mut self, devices: &[DeviceInfo]) {
-        self.emitter.name_devices(devices);
     }
 
     /// Opens a window soon, whatever was spent.
@@ -194,21 +173,22 @@ impl Capture {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
-        let calls = self.emitter.calls();
-        let mut chosen = !calls.is_empty();
-        for number in calls.numbers() {
-            match self.cupti.set_driver_call(number, on) {
-                Some(Ok(())) => {}
-                Some(Err(_)) | None => {
-                    chosen = false;
-                    break;
-                }
+        for (api, kind) in [
+            (Api::Driver, layout::DRIVER),
+            (Api::Runtime, layout::RUNTIME),
+        ] {
+            if !self.switch_calls(api, on) {
+                // All of them then; what nobody asked for is left out when it comes.
+                let _ = self.cupti.set(kind, on);
             }
         }
-        if !chosen {
-            let _ = self.cupti.set(layout::DRIVER, on);
-        }
         Ok(())
+    }
+
+    /// Whether CUPTI can choose among calls.
+    fn switch_calls(&self, api: Api, on: bool) -> bool {
+        let mut numbers = self.emitter.calls().numbers(api);
+        numbers.all(|number| matches!(self.cupti.set_call(api, number, on), Some(Ok(()))))
     }
 
     fn flush_when_due(&mut self) {

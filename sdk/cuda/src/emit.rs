@@ -1,6 +1,6 @@
 //! From CUPTI's records to events of a trace, by the conventions of Kineto.
 
-use crate::calls::Calls;
+use crate::calls::{Api, Calls};
 use crate::names::{self, KernelNames};
 use crate::recent::Recent;
 use crate::record::{Place, Record, Span};
@@ -36,7 +36,7 @@ pub struct Counts {
     pub copies: u64,
     /// Memsets.
     pub sets: u64,
-    /// Calls of the driver.
+    /// Calls of the driver and the runtime.
     pub calls: u64,
     /// Synchronisations, as CUPTI saw them.
     pub waits: u64,
@@ -88,11 +88,6 @@ impl Emitter {
     /// The calls that are recorded.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
-    }
-
-    /// Names the devices.
-    pub(crate) fn name_devices(&mut self, devices: &[gpustall_trace::DeviceInfo]) {
-        self.tracks.name_devices(devices);
     }
 
     /// Writes what `record` says.
@@ -151,12 +146,16 @@ impl Emitter {
                 );
             }
             Record::Call {
+                api,
                 callback,
                 span,
                 thread,
                 correlation,
                 returned,
-            } => self.call(callback, span, Tid(thread), (correlation, returned), sink),
+            } => {
+                let function = (api, callback);
+                self.call(function, span, Tid(thread), (correlation, returned), sink);
+            }
             Record::Wait {
                 what,
                 span,
@@ -190,7 +189,14 @@ impl Emitter {
         }
     }
 
-    fn operation(
+    /// A call was made that the emitter did not see.
+    pub(crate) fn submitted(&mut self, correlation: u32, (tid, at): (Tid, MonoTime)) {
+        self.submitted
+            .put(correlation, (tid, at.in_trace(self.start)));
+    }
+
+    /// An operation ran.
+    pub(crate) fn operation(
         &mut self,
         (cat, name): (&str, &str),
         place: Place,
@@ -231,7 +237,7 @@ impl Emitter {
 
     fn call(
         &mut self,
-        callback: u32,
+        (api, callback): (Api, u32),
         span: Span,
         thread: Tid,
         (correlation, returned): (u32, u32),
@@ -241,7 +247,7 @@ impl Emitter {
             return;
         };
         // Where CUPTI cannot choose, it records calls that nobody asked for.
-        let Some(name) = self.calls.name(callback) else {
+        let Some(name) = self.calls.name(api, callback) else {
             return;
         };
         self.counts.calls += 1;
@@ -258,7 +264,10 @@ impl Emitter {
             pid,
             tid,
             name,
-            cat: cat::CUDA_DRIVER,
+            cat: match api {
+                Api::Driver => cat::CUDA_DRIVER,
+                Api::Runtime => cat::CUDA_RUNTIME,
+            },
             span: interval,
             args: &args[..if returned == 0 { 1 } else { 2 }],
         });

@@ -12,6 +12,8 @@ pub(crate) const MEMSET: u32 = 2;
 /// `CUPTI_ACTIVITY_KIND_DRIVER`.
 pub(crate) const DRIVER: u32 = 4;
 
+/// `CUPTI_ACTIVITY_KIND_RUNTIME`.
+pub(crate) const RUNTIME: u32 = 5;
 /// `CUPTI_ACTIVITY_KIND_CONTEXT`.
 pub(crate) const CONTEXT: u32 = 9;
 /// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`; `CUPTI_ACTIVITY_KIND_KERNEL` would serialise them.
@@ -161,4 +163,66 @@ pub(crate) struct Context {
     pub(crate) device: u32,
     compute_api: u16,
     null_stream: u16,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cudarc::cupti::sys;
+    use std::mem::offset_of;
+
+    /// Compares where fields stand with the bindings of the CUDA version that cudarc is built for.
+    macro_rules! same {
+        ($ours:ident, $theirs:ident: $($field:ident = $name:ident),+) => {
+            $(assert_eq!(
+                offset_of!($ours, $field),
+                offset_of!(sys::$theirs, $name),
+                concat!(stringify!($theirs), ".", stringify!($name))
+            );)+
+        };
+    }
+
+    #[test]
+    fn fields_stand_where_cupti_puts_them() {
+        same!(Kernel, CUpti_ActivityKernel9: start = start, end = end, device = deviceId,
+            context = contextId, stream = streamId, correlation = correlationId, name = name,
+            graph_node = graphNodeId);
+        same!(Memcpy, CUpti_ActivityMemcpy5: copy_kind = copyKind, source = srcKind,
+            target = dstKind, bytes = bytes, start = start, end = end, device = deviceId,
+            context = contextId, stream = streamId, correlation = correlationId);
+        same!(PeerCopy, CUpti_ActivityMemcpyPtoP4: copy_kind = copyKind, source = srcKind,
+            target = dstKind, bytes = bytes, start = start, end = end, device = deviceId,
+            context = contextId, stream = streamId, correlation = correlationId);
+        same!(Memset, CUpti_ActivityMemset4: bytes = bytes, start = start, end = end,
+            device = deviceId, context = contextId, stream = streamId,
+            correlation = correlationId, memory = memoryKind);
+        same!(Api, CUpti_ActivityAPI: callback = cbid, start = start, end = end,
+            thread = threadId, correlation = correlationId, returned = returnValue);
+        same!(Synchronization, CUpti_ActivitySynchronization: what = type_, start = start,
+            end = end, correlation = correlationId, context = contextId, stream = streamId,
+            event = cudaEventId);
+        same!(CudaEvent, CUpti_ActivityCudaEvent: correlation = correlationId,
+            context = contextId, stream = streamId, event = eventId);
+        same!(Overhead, CUpti_ActivityOverhead: what = overheadKind, start = start, end = end);
+        same!(Context, CUpti_ActivityContext: context = contextId, device = deviceId);
+    }
+
+    #[test]
+    fn kinds_have_the_numbers_of_cupti() {
+        use sys::CUpti_ActivityKind as Theirs;
+        for (ours, theirs) in [
+            (MEMCPY, Theirs::CUPTI_ACTIVITY_KIND_MEMCPY),
+            (MEMSET, Theirs::CUPTI_ACTIVITY_KIND_MEMSET),
+            (DRIVER, Theirs::CUPTI_ACTIVITY_KIND_DRIVER),
+            (RUNTIME, Theirs::CUPTI_ACTIVITY_KIND_RUNTIME),
+            (CONTEXT, Theirs::CUPTI_ACTIVITY_KIND_CONTEXT),
+            (KERNEL, Theirs::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
+            (OVERHEAD, Theirs::CUPTI_ACTIVITY_KIND_OVERHEAD),
+            (PEER_COPY, Theirs::CUPTI_ACTIVITY_KIND_MEMCPY2),
+            (CUDA_EVENT, Theirs::CUPTI_ACTIVITY_KIND_CUDA_EVENT),
+            (SYNCHRONIZATION, Theirs::CUPTI_ACTIVITY_KIND_SYNCHRONIZATION),
+        ] {
+            assert_eq!(ours, theirs as u32);
+        }
+    }
 }

@@ -13,6 +13,7 @@ mod api;
 mod buffers;
 mod calls;
 mod capture;
+mod config;
 mod devices;
 mod discovery;
 mod emit;
@@ -20,18 +21,25 @@ mod error;
 mod governor;
 mod layout;
 mod names;
+#[cfg(feature = "nvml")]
+mod nvml;
 mod recent;
 mod record;
+mod timed;
 mod tracks;
 mod windows;
 
 pub use buffers::{BUFFER_BYTES, MAX_BUFFERS};
-pub use capture::{Capture, Config, FLUSH_INTERVAL, LOSS_SOURCE};
+pub use capture::{Capture, FLUSH_INTERVAL, LOSS_SOURCE};
+pub use config::{BUDGET_VARIABLE, Config, WHOLE_VARIABLE};
 pub use devices::devices;
 pub use discovery::CUPTI_VARIABLE;
 pub use emit::{Counts, EventSink};
 pub use error::CaptureError;
 pub use governor::{CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, OPERATION_COST, WINDOW};
+#[cfg(feature = "nvml")]
+pub use nvml::{NVML_INTERVAL, Sampler, visible_devices};
+pub use timed::{OperationKind, TimedOperation, TimedOperations};
 pub use tracks::FIRST_DEVICE_PID;
 
 /// To be called in a forked child before anything else: CUDA, and so the capture, does not go on

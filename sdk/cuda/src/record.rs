@@ -4,6 +4,7 @@
     reason = "reads records at the places that CUPTI hands out"
 )]
 
+use crate::calls::Api;
 use crate::layout;
 use std::ffi::{CStr, c_void};
 
@@ -47,6 +48,7 @@ pub(crate) enum Record<'a> {
         bytes: u64,
     },
     Call {
+        api: Api,
         callback: u32,
         span: Span,
         thread: u32,
@@ -152,9 +154,13 @@ pub(crate) unsafe fn read<'a>(at: *const c_void) -> Record<'a> {
                     bytes: record.bytes,
                 }
             }
-            layout::DRIVER => {
+            kind @ (layout::DRIVER | layout::RUNTIME) => {
                 let record = &*at.cast::<layout::Api>();
                 Record::Call {
+                    api: match kind {
+                        layout::DRIVER => Api::Driver,
+                        _ => Api::Runtime,
+                    },
                     callback: record.callback,
                     span: (record.start, record.end),
                     thread: record.thread,

@@ -1,7 +1,7 @@
 //! The tracks of devices, streams and threads, introduced when they are first needed.
 
 use crate::emit::EventSink;
-use gpustall_trace::{DeviceInfo, EventRef, Pid, Tid, TrackKind};
+use gpustall_trace::{EventRef, Pid, Tid, TrackKind};
 use std::collections::{HashMap, HashSet};
 
 /// First id of the processes that group the streams of a device; the device's number is added.
@@ -51,12 +51,6 @@ impl Tracks {
     /// The process.
     pub(crate) fn pid(&self) -> Pid {
         self.pid
-    }
-
-    /// Names the devices.
-    pub(crate) fn name_devices(&mut self, devices: &[DeviceInfo]) {
-        let named = devices.iter().map(|info| (info.id, info.name.clone()));
-        self.devices.extend(named);
     }
 
     /// A context belongs to a device.
@@ -150,6 +144,9 @@ impl Tracks {
     fn device(&mut self, device: u32, sink: &mut dyn EventSink) -> Pid {
         let pid = Pid(FIRST_DEVICE_PID.saturating_add(device));
         if self.introduced.insert(device) {
+            // Asked only now, when the driver is surely initialised.
+            let known = crate::devices().into_iter();
+            self.devices = known.map(|info| (info.id, info.name)).collect();
             let name = match self.devices.get(&device) {
                 Some(name) => format!("GPU {device} ({name})"),
                 None => format!("GPU {device}"),

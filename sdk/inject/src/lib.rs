@@ -13,7 +13,8 @@ mod lifecycle;
 mod settings;
 mod writer;
 
-pub use settings::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE, WINDOW_FILE};
+pub use gpustall_cuda::{BUDGET_VARIABLE, WHOLE_VARIABLE};
+pub use settings::{OUTPUT_VARIABLE, WINDOW_FILE};
 
 /// Called by the CUDA driver, once in a process. Returns 1: the driver may go on.
 #[expect(unsafe_code, reason = "the driver looks for a symbol of this name")]

@@ -93,10 +93,7 @@ impl Writer {
     fn open_file(&mut self) {
         if self.file.is_none() && !self.refused && self.capture.has_records() {
             match Bounded::create(&self.settings, self.start) {
-                Ok(file) => {
-                    self.capture.name_devices(&gpustall_cuda::devices());
-                    self.file = Some(file);
-                }
+                Ok(file) => self.file = Some(file),
                 Err(_) => self.refused = true,
             }
         }

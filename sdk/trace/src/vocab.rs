@@ -291,6 +291,20 @@ pub mod host {
     pub const MEMORY_AVAILABLE: &str = "memory available";
 }
 
+/// Counters of a device, as NVML (and so `nvidia-smi`) tells them. They belong to the process that
+/// groups the device's streams.
+pub mod device {
+    /// Percent of the driver's last sampling period (up to a second) in which any kernel ran: not
+    /// how much of the device was used.
+    pub const UTILIZATION: &str = "utilization %";
+    /// Memory in use by all processes, bytes.
+    pub const MEMORY_USED: &str = "memory used";
+    /// Power that is drawn, watts.
+    pub const POWER: &str = "power W";
+    /// Clock of the multiprocessors, MHz.
+    pub const SM_CLOCK: &str = "SM clock MHz";
+}
+
 /// What a loader is for.
 pub mod kind {
     /// Its batches train the model; it gives the run its steps.
