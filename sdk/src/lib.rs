@@ -7,6 +7,8 @@ mod attribute {
 }
 #[cfg(feature = "tracing-chrome")]
 pub mod chrome;
+#[cfg(feature = "cuda")]
+mod cuda;
 mod error;
 pub mod instrument;
 mod layer;

@@ -13,6 +13,7 @@ use crate::calls::Api;
 use crate::record::{self, Record};
 use crate::{CaptureError, discovery};
 use libloading::os::unix::Library;
+use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
@@ -31,6 +32,8 @@ pub(crate) type Timestamp = unsafe extern "C" fn() -> u64;
 const SYSTEM_THREAD_IDS: u32 = 1;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there are no more records.
 const NO_MORE: Code = 12;
+/// `CUPTI_ERROR_UNKNOWN`.
+const UNKNOWN: Code = 999;
 /// Callback numbers are looked for up to here; CUDA 13.4 has about 850 of the driver.
 const MOST_CALLBACKS: u32 = 4096;
 
@@ -80,7 +83,8 @@ impl Cupti {
         let library = unsafe { Library::open(Some(path), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let library = library.map_err(|error| CaptureError::Load {
             path: path.into(),
-            reason: error.to_string(),
+            // The loader's own words stand behind those of the crate.
+            reason: error.source().map_or_else(|| error.to_string(), ToString::to_string),
         })?;
         macro_rules! function {
             ($name:literal) => {
@@ -147,6 +151,10 @@ impl Cupti {
         // SAFETY: the callback has the type that CUPTI calls, and does nothing; CUPTI keeps the
         // subscriber until it is given back at once.
         let code = unsafe { (self.subscribe)(&raw mut subscriber, callback, ptr::null_mut()) };
+        // Without a driver it says no more than that the error is not known.
+        if code == UNKNOWN && !discovery::driver_is_there() {
+            return Err(CaptureError::NoDriver);
+        }
         self.check("cuptiSubscribe", code)?;
         // SAFETY: the subscriber is the one that CUPTI just gave.
         unsafe { (self.unsubscribe)(subscriber) };

@@ -43,6 +43,13 @@ impl World for System {
     }
 }
 
+/// Whether the process can have the CUDA driver.
+#[expect(unsafe_code, reason = "looks for a library by loading it")]
+pub(crate) fn driver_is_there() -> bool {
+    // SAFETY: the initialisers of the driver touch nothing of this program.
+    unsafe { libloading::Library::new("libcuda.so.1") }.is_ok()
+}
+
 /// The files in the text of `/proc/PID/maps`, each once.
 fn mapped_files(maps: &str) -> Vec<PathBuf> {
     let mut seen = HashSet::new();

@@ -52,6 +52,8 @@ mod steps;
 #[cfg(feature = "burn")]
 mod thread_time;
 
+#[cfg(feature = "cuda")]
+pub use crate::cuda::{TracedLaunch, TracedStream, stream};
 #[cfg(feature = "burn")]
 pub use batcher::{Tagged, TracedBatcher, batcher};
 #[cfg(feature = "burn")]

@@ -31,6 +31,8 @@ pub(crate) struct Emitter {
     pub(super) nameless: Vec<(Arc<Queue>, MonoTime, i64)>,
     /// Taken batches since the last drain, and before it.
     pub(super) taken: [Vec<(Tid, BatchTaken)>; 2],
+    #[cfg(feature = "cuda")]
+    devices: Option<crate::cuda::Devices>,
 }
 
 impl Emitter {
@@ -57,7 +59,16 @@ impl Emitter {
             step_tracks: HashSet::new(),
             nameless: Vec::new(),
             taken: Default::default(),
+            #[cfg(feature = "cuda")]
+            devices: None,
         }
+    }
+
+    /// Starts to record what the devices of the process do.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn start_devices(&mut self) {
+        let devices = crate::cuda::Devices::start(self.pid, self.start, &mut self.partial);
+        self.devices = Some(devices);
     }
 
     /// The track of a thread of the recorded process.
@@ -74,10 +85,25 @@ impl Emitter {
     }
 
     pub(crate) fn flush(&mut self) -> Result<(), WriteError> {
+        #[cfg(feature = "cuda")]
+        if let Some(devices) = &mut self.devices {
+            devices.poll(&mut self.partial);
+        }
         self.partial.flush()
     }
 
-    pub(crate) fn into_partial(self) -> PartialWriter {
+    /// Ends the recording; the devices' last events may still have to be flushed.
+    #[cfg_attr(
+        not(feature = "cuda"),
+        allow(unused_mut, reason = "only devices are still to be asked")
+    )]
+    pub(crate) fn into_partial(mut self) -> PartialWriter {
+        #[cfg(feature = "cuda")]
+        if let Some(devices) = self.devices.take() {
+            devices.finish(&mut self.partial);
+            // A failure was told by the flush before, or is told by the reader.
+            let _ = self.partial.flush();
+        }
         self.partial
     }
 

@@ -18,6 +18,9 @@ pub(crate) enum Category {
     Span,
     Event,
     Fault,
+    /// A call of the CUDA driver.
+    #[cfg(feature = "cuda")]
+    Driver,
 }
 
 impl Category {
@@ -36,6 +39,8 @@ impl Category {
             Self::Span => cat::SPAN,
             Self::Event => cat::EVENT,
             Self::Fault => cat::FAULT,
+            #[cfg(feature = "cuda")]
+            Self::Driver => cat::CUDA_DRIVER,
         }
     }
 

@@ -34,6 +34,10 @@ impl Active {
         };
         trace.meta.notes.extend(warnings);
         trace.meta.state = State::Finished;
+        #[cfg(feature = "cuda")]
+        {
+            trace.meta.devices = crate::cuda::known();
+        }
         trace.meta.end = trace
             .meta
             .end

@@ -52,7 +52,13 @@ impl Active {
         if let Some(text) = layer::attach(builder.subscriber) {
             partial.push(&EventRef::Note { text });
         }
-        let emitter = Emitter::new(partial, start, meta.pid, &process_name(), &meta.name);
+        #[cfg_attr(
+            not(feature = "cuda"),
+            allow(unused_mut, reason = "only devices are added")
+        )]
+        let mut emitter = Emitter::new(partial, start, meta.pid, &process_name(), &meta.name);
+        #[cfg(feature = "cuda")]
+        emitter.start_devices();
         let writer = WriterThread::spawn(exchange.clone(), emitter, builder.max_events).map_err(
             |error| {
                 Exchange::withdraw();

@@ -76,7 +76,7 @@ impl Parts {
         let mut joined = match found.len() {
             0 => {
                 notes.push(
-                    "The job used no CUDA device, or the CUDA driver is not installed: no device operations were recorded."
+                    "The job used no CUDA device, the CUDA driver is not installed, or no window was open: no device operations were recorded."
                         .to_owned(),
                 );
                 empty(pid, start)

@@ -1,0 +1,124 @@
+//! `gpustall run` on jobs without a device: the job is as it is without us.
+
+use gpustall_trace::{State, read};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn run(folder: &Path, options: &[&str], script: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .current_dir(folder)
+        .arg("run")
+        .args(options)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .expect("the command starts")
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("the directory for temporary files is writable")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_job_without_a_device_runs_unchanged_and_the_report_says_what_is_missing() {
+    let folder = folder();
+    let output = run(
+        folder.path(),
+        &["--no-sidecar", "-o", "x.trace.json.gz"],
+        "echo from the job; exit 7",
+    );
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("from the job\n"), "{printed}");
+    assert!(printed.contains("no device operations were recorded"), "{printed}");
+    assert!(printed.contains("--no-sidecar was given"), "{printed}");
+    let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
+    assert_eq!(read.trace.meta.state, State::Finished);
+    assert_eq!(read.trace.meta.name, "sh");
+    assert!(!folder.path().join("x.trace.parts").exists());
+}
+
+#[test]
+fn the_job_gets_a_library_that_exists_and_a_folder() {
+    let folder = folder();
+    let script = "test -s \"$CUDA_INJECTION64_PATH\" && test -d \"$GPUSTALL_OUTPUT\" && \
+                  echo budget $GPUSTALL_CUDA_BUDGET whole $GPUSTALL_CUDA_WHOLE";
+    let options = ["--no-sidecar", "--budget", "2%", "--whole", "3"];
+    let output = run(folder.path(), &options, script);
+    assert!(output.status.success(), "{output:?}");
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("budget 2 whole 3\n"), "{printed}");
+}
+
+/// What the driver does in a job that uses a device, without the driver: the library is loaded and
+/// called. It finds no CUPTI, or one that finds no driver, and the report says so in one line.
+#[test]
+fn a_library_that_cannot_capture_leaves_one_clear_line() {
+    let folder = folder();
+    let script = "python3 -c 'import ctypes, os; \
+                  ctypes.CDLL(os.environ[\"CUDA_INJECTION64_PATH\"]).InitializeInjection()'";
+    let output = run(
+        folder.path(),
+        &["--no-sidecar", "-o", "x.trace.json.gz"],
+        &format!("GPUSTALL_CUPTI=/nowhere/libcupti.so {script}; echo rc $?"),
+    );
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("rc 0\n"), "{output:?}");
+    let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
+    let notes = read.trace.meta.notes;
+    let about: Vec<_> = notes
+        .iter()
+        .filter(|note| note.starts_with("device operations were not recorded: /nowhere"))
+        .collect();
+    assert_eq!(about.len(), 1, "{notes:?}");
+}
+
+#[test]
+fn signals_reach_the_job_and_its_end_is_ours() {
+    let folder = folder();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .current_dir(folder.path())
+        .args(["run", "--no-sidecar", "--", "sh", "-c"])
+        .arg("trap 'exit 9' TERM; : > ready; while :; do sleep 0.05; done")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !folder.path().join("ready").exists() {
+        assert!(Instant::now() < deadline, "the job does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
+    let status = child.wait().expect("it was started here");
+    assert_eq!(status.code(), Some(9));
+    assert!(folder.path().join("sh.trace.json.gz").exists());
+}
+
+#[test]
+fn a_job_that_a_signal_ends_gives_the_code_of_a_shell() {
+    let folder = folder();
+    let output = run(folder.path(), &["--no-sidecar"], "kill -KILL $$");
+    assert_eq!(output.status.code(), Some(128 + 9), "{output:?}");
+    assert_eq!(output.status.signal(), None);
+}
+
+#[test]
+fn a_command_that_does_not_exist_is_an_error_with_its_code() {
+    let folder = folder();
+    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .current_dir(folder.path())
+        .args(["run", "--no-sidecar", "--", "/nowhere/train"])
+        .output()
+        .expect("the command starts");
+    assert_eq!(output.status.code(), Some(127));
+    let said = text(&output.stderr);
+    assert!(said.contains("cannot run /nowhere/train"), "{said}");
+    assert!(!folder.path().join("train.trace.parts").exists());
+}
