@@ -62,7 +62,9 @@ mod worst;
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
 pub use device_proof::PINNED_OVER_PAGEABLE;
 pub use finding::KERNEL_START_NS;
-pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
+pub use findings_track::{
+    MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, MAX_STATE_PARTS, STATE_TRACK_NAME, TRACK_NAME, annotate,
+};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
 pub use piece::{Edge, PieceKind};
 pub use remedy::WORKERS_BUSY_SHARE;

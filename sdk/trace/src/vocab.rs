@@ -71,6 +71,9 @@ pub mod cat {
     pub const FWDBWD: &str = "fwdbwd";
     /// Flow from the call that submitted a device operation to the operation.
     pub const AC2G: &str = "ac2g";
+    /// Slice on a synthetic track above the streams of a device: what the device did, by the account of
+    /// the diagnosis: `compute`, `exposed communication`, `exposed copy` or `idle`.
+    pub const DEVICE_STATE: &str = "device_state";
     /// Slice on the findings track.
     pub const FINDING: &str = "finding";
     /// Slice on a synthetic track beside a thread: a stretch of time that the thread was not on a

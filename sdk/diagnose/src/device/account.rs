@@ -13,6 +13,63 @@ pub(crate) struct Shares {
     pub(crate) idle: Nanos,
 }
 
+/// What a device does at a moment: of what runs on its streams, what counts first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    Compute,
+    Communication,
+    Copy,
+    Idle,
+}
+
+impl State {
+    /// All of them, in the order of their numbers.
+    pub(crate) const ALL: [Self; 4] = [Self::Compute, Self::Communication, Self::Copy, Self::Idle];
+
+    /// In the words of the report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Compute => "compute",
+            Self::Communication => "exposed communication",
+            Self::Copy => "exposed copy",
+            Self::Idle => "idle",
+        }
+    }
+
+    fn of(kind: Option<OpKind>) -> Self {
+        match kind {
+            Some(OpKind::Kernel) => Self::Compute,
+            Some(OpKind::Communication) => Self::Communication,
+            Some(OpKind::Copy { .. } | OpKind::Set) => Self::Copy,
+            None => Self::Idle,
+        }
+    }
+}
+
+/// The states of a device over `ground` (disjoint, in order): disjoint, in order, covering it.
+pub(crate) fn states(device: &Device, ground: &[Interval]) -> Vec<(Interval, State)> {
+    let mut states: Vec<(Interval, State)> = Vec::new();
+    for part in partition(ground, &claims(device)) {
+        let op = part.claim.and_then(|op| device.ops.get(op));
+        let state = State::of(op.map(|op| op.kind));
+        match states.last_mut() {
+            Some((last, same)) if *same == state && last.end == part.span.start => {
+                last.end = part.span.end;
+            }
+            _ => states.push((part.span, state)),
+        }
+    }
+    states
+}
+
+fn claims(device: &Device) -> Vec<Claim> {
+    let claim = |op: &Op| Claim {
+        span: op.span,
+        rank: rank(op),
+    };
+    device.ops.iter().map(claim).collect()
+}
+
 /// A maximal stretch in which a device did not compute.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gap {
@@ -32,18 +89,10 @@ fn rank(op: &Op) -> u8 {
 
 /// Divides `ground` (disjoint, in order) of a device over the union of its streams.
 pub(crate) fn account(device: &Device, ground: &[Interval]) -> (Shares, Vec<Gap>) {
-    let claims: Vec<Claim> = device
-        .ops
-        .iter()
-        .map(|op| Claim {
-            span: op.span,
-            rank: rank(op),
-        })
-        .collect();
     let mut shares = Shares::default();
     let mut gaps: Vec<Gap> = Vec::new();
     let mut last: Option<Part> = None;
-    for part in partition(ground, &claims) {
+    for part in partition(ground, &claims(device)) {
         let kind = part
             .claim
             .and_then(|op| device.ops.get(op))

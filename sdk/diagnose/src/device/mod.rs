@@ -13,7 +13,7 @@ mod rest;
 mod rhythm;
 mod straggler;
 
-pub(crate) use account::Shares;
+pub(crate) use account::{Shares, State, states};
 pub(crate) use calls::Call;
 pub(crate) use facts::DeviceFacts;
 pub(crate) use host::Host;

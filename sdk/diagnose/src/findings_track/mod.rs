@@ -2,11 +2,15 @@
 //!
 //! One track per device, or per trainer that stands for it, beside the steps: a slice for each
 //! stall of a finding, below it the pieces of its chain, which partition it, with arrows into the
-//! slices that they come from, and to the launch and the kernel that ended it.
+//! slices that they come from, and to the launch and the kernel that ended it. And above the streams
+//! of each device its state as one strip.
 
 mod draw;
 mod place;
 mod plan;
+mod state;
+
+pub use state::{MAX_STATE_PARTS, STATE_TRACK_NAME};
 
 use crate::report::Report;
 use gpustall_trace::Trace;
@@ -23,12 +27,13 @@ pub const MAX_DRAWN_STALLS: usize = 5_000;
 pub const MAX_DRAWN_PIECES: usize = 50_000;
 
 /// Puts the findings of `report`, which was made from this trace, into the trace: the findings
-/// track, its arrows, and the report itself. What an earlier call put there is replaced, so a
+/// track, its arrows, the strip of each device, and the report itself. What an earlier call put there is replaced, so a
 /// second call changes nothing.
 pub fn annotate(trace: &mut Trace, report: &Report) {
     place::erase(trace);
     let drawn = plan::plan(trace, report);
     draw::draw(trace, &drawn);
+    state::draw(trace);
     trace.report = serde_json::to_value(report).ok();
     trace.sort();
 }

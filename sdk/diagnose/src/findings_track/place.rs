@@ -1,7 +1,7 @@
 //! The tracks that findings are drawn on.
 
-use super::TRACK_NAME;
 use super::plan::Drawn;
+use super::{TRACK_NAME, state};
 use gpustall_trace::vocab::cat;
 use gpustall_trace::{Pid, Process, Tid, Trace, Track, TrackId, TrackKind};
 use std::collections::HashSet;
@@ -15,11 +15,12 @@ pub(super) fn erase(trace: &mut Trace) {
         trace.slices.retain(|slice| slice.cat != finding);
         trace.flows.retain(|flow| flow.cat != finding);
     }
+    state::erase(trace);
     // Tracks are named by their position, so only those at the end can go.
     while trace
         .tracks
         .last()
-        .is_some_and(|track| is_own(trace, track))
+        .is_some_and(|track| is_own(trace, track) || state::is_own(trace, track))
     {
         trace.tracks.pop();
     }

@@ -3,16 +3,19 @@
 use crate::{Trace, TrackId, TrackKind, vocab};
 use std::collections::HashSet;
 
-/// Removes findings, their arrows and the report. Returns the tracks that had nothing else.
+/// Removes findings, their arrows, the states of devices and the report. Returns the tracks that had nothing else.
 pub(super) fn findings(trace: &mut Trace) -> HashSet<TrackId> {
     trace.report = None;
-    let Some(finding) = trace.strings.find(vocab::cat::FINDING) else {
+    let cats = [vocab::cat::FINDING, vocab::cat::DEVICE_STATE];
+    let drawn = cats.map(|cat| trace.strings.find(cat));
+    if drawn == [None; 2] {
         return HashSet::new();
-    };
-    let found = trace.slices.iter().filter(|slice| slice.cat == finding);
+    }
+    let drawn = |cat| drawn.contains(&Some(cat));
+    let found = trace.slices.iter().filter(|slice| drawn(slice.cat));
     let mut emptied: HashSet<TrackId> = found.map(|slice| slice.track).collect();
-    trace.slices.retain(|slice| slice.cat != finding);
-    trace.flows.retain(|flow| flow.cat != finding);
+    trace.slices.retain(|slice| !drawn(slice.cat));
+    trace.flows.retain(|flow| !drawn(flow.cat));
     let used = (trace.slices.iter().map(|slice| slice.track))
         .chain(trace.instants.iter().map(|instant| instant.track))
         .chain(
