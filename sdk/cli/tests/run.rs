@@ -35,7 +35,10 @@ fn a_job_without_a_device_runs_unchanged_and_the_report_says_what_is_missing() {
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let printed = text(&output.stdout);
     assert!(printed.starts_with("from the job\n"), "{printed}");
-    assert!(printed.contains("no device operations were recorded"), "{printed}");
+    assert!(
+        printed.contains("no device operations were recorded"),
+        "{printed}"
+    );
     assert!(printed.contains("--no-sidecar was given"), "{printed}");
     let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
     assert_eq!(read.trace.meta.state, State::Finished);

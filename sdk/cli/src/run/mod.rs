@@ -1,5 +1,6 @@
 //! `gpustall run`: a job that knows nothing of gpustall.
 
+mod counters;
 mod job;
 mod parts;
 mod sidecar;
@@ -40,7 +41,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         }
     };
     let beside = sidecar::start(args, job.pid(), &parts);
+    let counters = counters::start(&parts, job.pid(), start);
     let ended = job.wait(&parts)?;
+    counters.finish();
     let mut notes = Vec::new();
     notes.extend(beside.finish());
     // Whatever happens from here on, the job's own end is what the caller gets to see.

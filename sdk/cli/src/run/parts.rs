@@ -17,6 +17,9 @@ static LIBRARY: &[u8] = include_bytes!(env!("GPUSTALL_INJECT_SO"));
 /// What the recording of the sidecar is called in the folder.
 const SIDECAR: &str = "sidecar.trace.json.gz";
 
+/// What the counters of devices are called there.
+const COUNTERS: &str = "counters.json.partial";
+
 /// The folder, beside the trace to be.
 pub(super) struct Parts(PathBuf);
 
@@ -47,6 +50,11 @@ impl Parts {
         self.0.join(SIDECAR)
     }
 
+    /// Where the counters of devices go.
+    pub(super) fn counters(&self) -> PathBuf {
+        self.0.join(COUNTERS)
+    }
+
     /// Unpacks the library.
     pub(super) fn library(&self) -> anyhow::Result<PathBuf> {
         let path = self.0.join("libgpustall_inject.so");
@@ -73,14 +81,16 @@ impl Parts {
         let mut found = self.read_all(&mut notes)?;
         // The process that is diagnosed is the one that used its devices most.
         found.sort_by_key(|part| std::cmp::Reverse(operations(&part.trace)));
-        let mut joined = match found.len() {
-            0 => {
-                notes.push(
+        let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
+        let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());
+        if !used_devices && !explained {
+            notes.push(
                     "The job used no CUDA device, the CUDA driver is not installed, or no window was open: no device operations were recorded."
-                        .to_owned(),
-                );
-                empty(pid, start)
-            }
+                    .to_owned(),
+            );
+        }
+        let mut joined = match found.len() {
+            0 => empty(pid, start),
             1 => found.swap_remove(0).trace,
             _ => self.merge(found, &mut notes)?,
         };
@@ -120,14 +130,9 @@ impl Parts {
         let mut together: Vec<Part> = Vec::new();
         let mut left_out = 0;
         for part in parts {
-            let mut candidate = together.clone();
-            candidate.push(part);
-            if candidate.len() == 1 {
-                together = candidate;
-                continue;
-            }
-            match merge(candidate.clone()) {
-                Ok(_) => together = candidate,
+            let outlines = together.iter().chain([&part]).map(outline).collect();
+            match merge(outlines) {
+                Ok(_) | Err(MergeError::TooFew) => together.push(part),
                 Err(MergeError::OtherJob { .. } | MergeError::Apart { .. }) => left_out += 1,
                 Err(error) => return Err(error.into()),
             }
@@ -141,6 +146,21 @@ impl Parts {
             1 => Ok(together.swap_remove(0).trace),
             _ => Ok(merge(together)?),
         }
+    }
+}
+
+/// A part without its events: enough to tell what it belongs to.
+fn outline(part: &Part) -> Part {
+    let trace = &part.trace;
+    Part {
+        label: part.label.clone(),
+        trace: Trace {
+            meta: trace.meta.clone(),
+            strings: trace.strings.clone(),
+            processes: trace.processes.clone(),
+            tracks: trace.tracks.clone(),
+            ..Trace::default()
+        },
     }
 }
 
