@@ -84,7 +84,9 @@ impl Cupti {
         let library = library.map_err(|error| CaptureError::Load {
             path: path.into(),
             // The loader's own words stand behind those of the crate.
-            reason: error.source().map_or_else(|| error.to_string(), ToString::to_string),
+            reason: error
+                .source()
+                .map_or_else(|| error.to_string(), ToString::to_string),
         })?;
         macro_rules! function {
             ($name:literal) => {

@@ -350,3 +350,7 @@ fn moved(bytes: u64, (start, end): Span) -> [(&'static str, ValueRef<'static>); 
         (arg::BANDWIDTH, ValueRef::F64(bytes as f64 / length as f64)),
     ]
 }
+
+#[cfg(test)]
+#[path = "emit_tests.rs"]
+mod tests;

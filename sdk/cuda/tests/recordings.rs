@@ -50,7 +50,11 @@ fn the_records_are_what_the_program_counted() {
     for slice in of(&trace, &OPERATIONS) {
         *counted.entry(trace.text(slice.cat)).or_default() += 1;
     }
-    let expected = [(cat::KERNEL, 361), (cat::GPU_MEMCPY, 45), (cat::GPU_MEMSET, 1)];
+    let expected = [
+        (cat::KERNEL, 361),
+        (cat::GPU_MEMCPY, 45),
+        (cat::GPU_MEMSET, 1),
+    ];
     assert_eq!(counted, BTreeMap::from(expected));
     assert!(trace.losses.is_empty(), "{:?}", trace.lost_by_source());
     let name = &trace.meta.devices[0].name;
@@ -77,7 +81,9 @@ fn device_time_is_that_of_cudas_own_events() {
         let long_enough = slice.span.len().get() > 20_000;
         long_enough && !trace.text(slice.name).contains("Pageable")
     };
-    let spans = of(&trace, &OPERATIONS).filter(timed).map(|slice| &slice.span);
+    let spans = of(&trace, &OPERATIONS)
+        .filter(timed)
+        .map(|slice| &slice.span);
     let (ours, events) = (union_ms(spans), EVENT_MS);
     assert!(
         (ours / events - 1.0).abs() <= 0.02,

@@ -23,6 +23,8 @@ static WANTED: AtomicU32 = AtomicU32::new(0);
 static SERVED: AtomicU32 = AtomicU32::new(0);
 /// The process ends.
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// There is no writer any more.
+static GONE: AtomicBool = AtomicBool::new(false);
 /// This is a forked child.
 static FORKED: AtomicBool = AtomicBool::new(false);
 static WRITER: OnceLock<Thread> = OnceLock::new();
@@ -65,6 +67,11 @@ pub(crate) fn served(wanted: u32) {
     SERVED.store(wanted, Ordering::Release);
 }
 
+/// The writer has ended before the process: nobody is to wait for it.
+pub(crate) fn gone() {
+    GONE.store(true, Ordering::Release);
+}
+
 /// Waits until everything is written, or it takes too long. Only atomics and sleeping, so that a
 /// signal handler may call it.
 fn wait_for_writer() {
@@ -72,7 +79,7 @@ fn wait_for_writer() {
     let looks = PATIENCE.as_millis() / LOOK.as_millis();
     for _ in 0..looks {
         let served = SERVED.load(Ordering::Acquire);
-        if own.wrapping_sub(served) as i32 <= 0 {
+        if own.wrapping_sub(served) as i32 <= 0 || GONE.load(Ordering::Acquire) {
             return;
         }
         let pause = libc::timespec {

@@ -83,6 +83,13 @@ impl Writer {
                 lifecycle::served(number);
             }
             if wanted.last && wanted.flush.is_some() {
+                // CUPTI may be taken down by now: it is left as it is.
+                std::mem::forget(self.capture);
+                return;
+            }
+            if self.refused {
+                // The folder takes no file, so nothing is worth capturing.
+                lifecycle::gone();
                 return;
             }
             std::thread::park_timeout(LOOK);
