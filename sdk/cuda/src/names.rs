@@ -64,11 +64,12 @@ pub(crate) fn copy(kind: u8, source: u8, target: u8) -> &'static str {
 }
 
 fn unusual_copy(kind: u8, source: u8, target: u8) -> &'static str {
+    use std::collections::BTreeMap;
     use std::sync::{Mutex, PoisonError};
-    static NAMES: Mutex<Vec<((u8, u8, u8), &str)>> = Mutex::new(Vec::new());
+    static NAMES: Mutex<BTreeMap<[u8; 3], &str>> = Mutex::new(BTreeMap::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    let key = (kind, source, target);
-    if let Some((_, name)) = names.iter().find(|(known, _)| *known == key) {
+    let key = [kind, source, target];
+    if let Some(name) = names.get(&key) {
         return name;
     }
     let direction = match kind {
@@ -88,7 +89,7 @@ fn unusual_copy(kind: u8, source: u8, target: u8) -> &'static str {
     let name = format!("Memcpy {direction} ({source} -> {target})");
     // At most one for each of the few kinds that CUPTI has.
     let name: &'static str = name.leak();
-    names.push((key, name));
+    names.insert(key, name);
     name
 }
 

@@ -4,9 +4,7 @@ use crate::device::{Devices, State, states};
 use crate::timeline::Timeline;
 use crate::window::window;
 use gpustall_trace::vocab::cat;
-use gpustall_trace::{
-    Interval, Nanos, Pid, Slice, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
-};
+use gpustall_trace::{Interval, Nanos, Pid, Slice, Tid, Trace, Track, TrackId, TrackKind};
 
 /// Name of the tracks.
 pub const STATE_TRACK_NAME: &str = "device state";
@@ -128,6 +126,7 @@ fn coarser(parts: &[(Interval, State)], pieces: &[Interval]) -> Vec<(Interval, S
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpustall_trace::TraceTime;
 
     #[test]
     fn a_coarser_strip_shows_what_holds_most_of_each_stretch() {
