@@ -128,6 +128,22 @@ fn run(plant: &'static Plant, sidecar: Option<&Sidecar>) -> Run {
     }
 }
 
+/// What the report charges to what the plant took: for a slow start, starts; for other plants in
+/// the loader, all of its waits, whatever else the same batches needed; else the cause itself.
+fn found_ns(plant: &Plant, charges: &Value) -> f64 {
+    let Some(planted) = plant.cause else {
+        return 0.0;
+    };
+    let counts = |cause: &str| match planted {
+        "data.startup" => cause == planted,
+        _ if planted.starts_with("data") => cause.starts_with("data") && cause != "data.startup",
+        _ => cause == planted,
+    };
+    let charges = charges.as_object().unwrap().iter();
+    let counted = charges.filter(|(cause, _)| counts(cause));
+    counted.map(|(_, ns)| ns.as_f64().unwrap()).sum()
+}
+
 /// Runs a plant; what it says of itself.
 fn start(plant: &Plant, directory: &Path, sidecar: Option<&Sidecar>, more: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plant"));
