@@ -119,7 +119,7 @@ fn run(plant: &'static Plant, sidecar: Option<&Sidecar>) -> Run {
         .map(ToOwned::to_owned);
     Run {
         plant,
-        found_ns: found_ns(plant, &report[\"charges_ns\"]),
+        found_ns: found_ns(plant, &report["charges_ns"]),
         found,
         true_ns,
         verdict: report["verdict"].as_str().unwrap().to_owned(),
