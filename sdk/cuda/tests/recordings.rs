@@ -2,7 +2,7 @@
 //! them, and the device engine of the diagnosis takes them. `tests/fixtures/cuda/README.md` says how
 //! they were made.
 
-use gpustall_diagnose::diagnose;
+use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{Interval, Slice, Trace, read};
 use std::collections::{BTreeMap, HashSet};
@@ -123,4 +123,26 @@ fn the_device_engine_takes_them() {
         let device = &report.devices[0];
         assert!(device.compute > 0.0 && device.idle > 0.0, "{report}");
     }
+}
+
+#[test]
+fn the_state_of_the_device_is_one_strip_over_the_window_drawn_once() {
+    let mut trace = recording("mix.json.partial.gz");
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    let strip = |trace: &Trace| -> Vec<(u64, u64)> {
+        let slices = of(trace, &[cat::DEVICE_STATE]).map(|slice| slice.span);
+        slices
+            .map(|span| (span.start.as_nanos(), span.end.as_nanos()))
+            .collect()
+    };
+    let drawn = strip(&trace);
+    assert!(
+        drawn.windows(2).all(|pair| pair[0].1 == pair[1].0),
+        "{drawn:?}"
+    );
+    let total: u64 = drawn.iter().map(|(start, end)| end - start).sum();
+    assert_eq!(total, report.device_ns);
+    annotate(&mut trace, &report);
+    assert_eq!(strip(&trace), drawn);
 }
