@@ -26,6 +26,15 @@ struct Strip {
 
 /// Draws the strips of all devices, in the window that is judged.
 pub(super) fn draw(trace: &mut Trace) {
+    // A new track would adopt the events of tracks that do not exist.
+    let tracks = (trace.slices.iter().map(|slice| slice.track))
+        .chain(trace.instants.iter().map(|instant| instant.track));
+    let beyond = tracks
+        .max()
+        .is_some_and(|last| last.index() >= trace.tracks.len());
+    if beyond {
+        return;
+    }
     let strips = strips(trace);
     let category = trace.strings.intern(cat::DEVICE_STATE);
     let title = trace.strings.intern(STATE_TRACK_NAME);
