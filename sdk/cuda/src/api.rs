@@ -32,8 +32,8 @@ pub(crate) type Timestamp = unsafe extern "C" fn() -> u64;
 const SYSTEM_THREAD_IDS: u32 = 1;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there are no more records.
 const NO_MORE: Code = 12;
-/// `CUPTI_ERROR_UNKNOWN`.
-const UNKNOWN: Code = 999;
+/// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
+const HELD: Code = 39;
 /// Callback numbers are looked for up to here; CUDA 13.4 has about 850 of the driver.
 const MOST_CALLBACKS: u32 = 4096;
 
@@ -153,8 +153,8 @@ impl Cupti {
         // SAFETY: the callback has the type that CUPTI calls, and does nothing; CUPTI keeps the
         // subscriber until it is given back at once.
         let code = unsafe { (self.subscribe)(&raw mut subscriber, callback, ptr::null_mut()) };
-        // Without a driver it says no more than that the error is not known.
-        if code == UNKNOWN && !discovery::driver_is_there() {
+        // Without a driver each version says something else that does not tell.
+        if code != 0 && code != HELD && !discovery::driver_is_there() {
             return Err(CaptureError::NoDriver);
         }
         self.check("cuptiSubscribe", code)?;
@@ -268,7 +268,7 @@ impl Cupti {
     fn check(&self, call: &'static str, code: Code) -> Result<(), CaptureError> {
         match code {
             0 => Ok(()),
-            39 => Err(CaptureError::Held),
+            HELD => Err(CaptureError::Held),
             35 | 40 => Err(CaptureError::Privileges),
             14 | 34 => Err(CaptureError::Incompatible {
                 path: self.path.clone(),
