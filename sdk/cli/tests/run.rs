@@ -46,6 +46,8 @@ fn a_job_without_a_device_runs_unchanged_and_the_report_says_what_is_missing() {
     let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
     assert_eq!(read.trace.meta.state, State::Finished);
     assert_eq!(read.trace.meta.name, "sh");
+    let report = read.trace.report.expect("it was diagnosed");
+    assert_eq!(report["evidence"]["level"], "gpustall run");
     assert!(!folder.path().join("x.trace.parts").exists());
 }
 

@@ -31,6 +31,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
     ];
     let others = ["kineto", "chrome"];
     let recorder = timeline.trace.meta.recorder.as_str();
+    let run = recorder.starts_with("gpustall run");
     let foreign = timeline.foreign
         || others.iter().any(|other| recorder.starts_with(other))
         || (timeline.steps.is_empty() && !devices.is_empty());
@@ -95,6 +96,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
     );
     Evidence {
         level: match (foreign, devices.is_empty()) {
+            _ if run => "gpustall run",
             (true, _) => "foreign trace",
             (false, false) => "spans + device",
             (false, true) => "spans",

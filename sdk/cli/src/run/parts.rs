@@ -95,6 +95,7 @@ impl Parts {
             _ => self.merge(found, &mut notes)?,
         };
         joined.meta.name = name.to_owned();
+        joined.meta.recorder = format!("gpustall run {}", env!("CARGO_PKG_VERSION"));
         joined.meta.state = State::Finished;
         joined.meta.notes.extend(notes);
         Ok(joined)

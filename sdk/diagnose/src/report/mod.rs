@@ -77,7 +77,7 @@ pub struct Report {
 /// What was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, or `foreign trace`
+    /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, `gpustall run`, or `foreign trace`
     /// (of another profiler).
     pub level: String,
     /// What there is.
