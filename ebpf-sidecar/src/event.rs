@@ -22,6 +22,18 @@ pub(crate) enum Event {
 }
 
 impl Event {
+    /// The thread that it is about; of an execution by another thread than the first, the one that
+    /// ran it.
+    pub(crate) fn tid(&self) -> u32 {
+        match self {
+            Self::OffCpu(off, _) => off.tid,
+            Self::Exec(life) => life.other_tid,
+            Self::Fork(life) | Self::Rename(life) => life.tid,
+            Self::Exit(exit) => exit.tid,
+            Self::Sample(sample) => sample.tid,
+        }
+    }
+
     /// The record in `bytes`; `None` when it is of no known kind.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let word = bytes.first_chunk::<4>()?;

@@ -3,7 +3,8 @@
 //! [`Recorder`] loads the probes, tracks processes with everything they fork, and ends in a
 //! [`Recording`]: for each thread where its time went, and every stretch off CPU above a threshold
 //! with who took the CPU, who woke it and what it waited for. [`Recording::to_trace`] makes a
-//! [`gpustall_trace::Trace`] of it. [`check`] says what a recording needs and what is missing.
+//! [`gpustall_trace::Trace`] of it. [`serve`] gives the same to sessions of the SDK as it happens, each its
+//! own. [`check`] says what a recording needs and what is missing.
 //!
 //! ```no_run
 //! use gpustall_sidecar::{Options, Recorder};
@@ -26,6 +27,7 @@ pub mod check;
 mod close;
 mod error;
 mod event;
+mod give_up;
 mod kernel;
 mod people;
 mod privilege;
@@ -35,9 +37,11 @@ mod recorder;
 mod recording;
 mod run;
 mod runs;
+pub mod serve;
 mod state;
 mod symbols;
 mod to_trace;
+mod view;
 mod wait;
 mod waits;
 

@@ -1,6 +1,5 @@
 //! Who is who in a recording: the tracked threads, and the threads that displaced or woke them.
 
-use crate::procfs;
 use crate::recording::{Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
@@ -11,15 +10,20 @@ use std::collections::HashMap;
 pub(crate) struct Threads {
     list: Vec<ThreadRecord>,
     living: HashMap<u32, u32>,
+    /// How many there have been.
+    seen: u32,
 }
 
 impl Threads {
-    /// A thread that is tracked from `at` on.
-    pub(crate) fn add(&mut self, tid: u32, tgid: u32, at: TraceTime, name: String) -> u32 {
+    /// The thread `tid` is tracked from `at` on; the reader knows it by `ids`.
+    pub(crate) fn add(&mut self, tid: u32, ids: (Pid, Tid), at: TraceTime, name: String) -> u32 {
         let index = self.list.len() as u32;
+        let number = self.seen;
+        self.seen += 1;
         self.list.push(ThreadRecord {
-            tid: Tid(tid),
-            pid: Pid(tgid),
+            number,
+            tid: ids.1,
+            pid: ids.0,
             name,
             parent: None,
             first: at,
@@ -31,15 +35,9 @@ impl Threads {
         index
     }
 
-    /// The living thread `tid`; added, with its name from `/proc`, when its beginning was lost.
-    pub(crate) fn find_or_add(&mut self, tid: u32, tgid: u32, at: TraceTime) -> u32 {
-        match self.living.get(&tid) {
-            Some(&index) => index,
-            None => {
-                let name = procfs::name(tgid, tid).unwrap_or_default();
-                self.add(tid, tgid, at, name)
-            }
-        }
+    /// Position of the living thread `tid`.
+    pub(crate) fn position(&self, tid: u32) -> Option<u32> {
+        self.living.get(&tid).copied()
     }
 
     /// The living thread `tid`.
@@ -53,17 +51,22 @@ impl Threads {
         self.living.contains_key(&tid)
     }
 
+    /// Ids of those that live.
+    pub(crate) fn living_ids(&self) -> Vec<u32> {
+        self.living.keys().copied().collect()
+    }
+
     /// How many of them live.
     pub(crate) fn living_count(&self) -> usize {
         self.living.len()
     }
 
-    /// Thread `old` goes on under the id `tid`, as the only thread of its process.
-    pub(crate) fn take_id(&mut self, old: u32, tid: u32) {
+    /// Thread `old` goes on under the id `tid`, as the only thread of its process, `ids` to the reader.
+    pub(crate) fn take_id(&mut self, old: u32, tid: u32, ids: (Pid, Tid)) {
         if let Some(index) = self.living.remove(&old) {
             self.living.insert(tid, index);
             if let Some(thread) = self.list.get_mut(index as usize) {
-                thread.tid = Tid(tid);
+                (thread.pid, thread.tid) = ids;
             }
         }
     }
@@ -78,9 +81,24 @@ impl Threads {
         self.list.get_mut(index as usize)
     }
 
-    /// All of them.
-    pub(crate) fn into_list(self) -> Vec<ThreadRecord> {
-        self.list
+    /// How many are held.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// All of them, as they are now. Those that ended are then forgotten, and the positions of the
+    /// others are new.
+    pub(crate) fn take(&mut self) -> Vec<ThreadRecord> {
+        let mut living: Vec<(u32, u32)> = self.living.drain().map(|(tid, at)| (at, tid)).collect();
+        living.sort_unstable();
+        let all = std::mem::take(&mut self.list);
+        for (index, tid) in living {
+            if let Some(thread) = all.get(index as usize) {
+                self.living.insert(tid, self.list.len() as u32);
+                self.list.push(thread.clone());
+            }
+        }
+        all
     }
 }
 
@@ -92,22 +110,23 @@ pub(crate) struct Others {
 }
 
 impl Others {
-    /// The id of the thread that the record names.
-    pub(crate) fn id(&mut self, other: record::Other) -> OtherId {
+    /// The id of the thread that the record names; `seen` says how the reader sees it.
+    pub(crate) fn id(
+        &mut self,
+        other: record::Other,
+        seen: impl FnOnce(&record::Other) -> Other,
+    ) -> OtherId {
         *self.by_record.entry(other).or_insert_with(|| {
             let id = OtherId(self.list.len() as u32);
-            self.list.push(Other {
-                tid: Tid(other.tid),
-                pid: Pid(other.tgid),
-                name: name_of(&other.comm),
-            });
+            self.list.push(seen(&other));
             id
         })
     }
 
-    /// All of them.
-    pub(crate) fn into_list(self) -> Vec<Other> {
-        self.list
+    /// All of them; none is known afterwards.
+    pub(crate) fn take(&mut self) -> Vec<Other> {
+        self.by_record.clear();
+        std::mem::take(&mut self.list)
     }
 }
 
@@ -124,12 +143,27 @@ mod tests {
     #[test]
     fn an_id_that_is_given_again_is_another_thread() {
         let mut threads = Threads::default();
-        let first = threads.add(7, 7, TraceTime::ZERO, "first".into());
+        let ids = (Pid(7), Tid(7));
+        let first = threads.add(7, ids, TraceTime::ZERO, "first".into());
         threads.bury(7);
-        let second = threads.add(7, 7, TraceTime::from_nanos(5), "second".into());
+        let second = threads.add(7, ids, TraceTime::from_nanos(5), "second".into());
         assert_ne!(first, second);
         assert_eq!(threads.living(7).map(|t| t.name.as_str()), Some("second"));
-        assert_eq!(threads.into_list().len(), 2);
+        assert_eq!(threads.take().len(), 2);
+    }
+
+    #[test]
+    fn what_is_taken_leaves_the_living_at_new_positions() {
+        let mut threads = Threads::default();
+        for tid in [7, 8, 9] {
+            threads.add(tid, (Pid(7), Tid(tid)), TraceTime::ZERO, String::new());
+        }
+        threads.bury(8);
+        assert_eq!(threads.take().len(), 3);
+        assert_eq!(threads.position(9), Some(1));
+        let left = threads.take();
+        let left: Vec<_> = left.iter().map(|t| (t.number, t.tid.0)).collect();
+        assert_eq!(left, [(0, 7), (2, 9)]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::kernel::{self, Offsets, TRACEPOINTS, Tracepoint};
 use crate::state::State;
-use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
+use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::perf_event::{
     PerfEvent, PerfEventConfig, PerfEventScope, SamplePolicy, SoftwareEvent,
@@ -14,8 +14,9 @@ use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
+use gpustall_wire::record::Exit;
 use gpustall_wire::thread::{ThreadState, Totals};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The eBPF programs, built by `probes/build.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../prebuilt/gpustall-probes.bpf.o");
@@ -73,7 +74,13 @@ pub(crate) struct Probes {
     lost: PerCpuArray<MapData, u64>,
     max_threads: u32,
     notes: Vec<String>,
+    /// Threads that are no longer tracked, and since when, whose states are still in the map: a
+    /// program that has just looked may write to them.
+    untracked: Vec<(Instant, u32)>,
 }
+
+/// An untracked thread's state leaves the map after this. Programs run for microseconds.
+const LINGER: Duration = Duration::from_millis(10);
 
 impl Probes {
     /// Loads the programs and attaches them.
@@ -121,6 +128,7 @@ impl Probes {
             max_threads: options.max_threads,
             programs: Some(programs),
             notes,
+            untracked: Vec::new(),
         })
     }
 
@@ -132,6 +140,10 @@ impl Probes {
     /// Tracks a thread that exists, from `now` on. What it is doing shows by what it does next.
     /// False when it is tracked already.
     pub(crate) fn track(&mut self, tid: u32, tgid: u32, now: MonoTime) -> Result<bool, TrackError> {
+        if self.untracked.iter().any(|&(_, other)| other == tid) {
+            std::thread::sleep(LINGER);
+            self.sweep();
+        }
         let now = now.as_nanos();
         let state = ThreadState {
             mode: mode::UNKNOWN,
@@ -166,6 +178,67 @@ impl Probes {
     /// What is known of a tracked thread.
     pub(crate) fn state(&self, tid: u32) -> Option<ThreadState> {
         self.threads.get(&tid, 0).ok().map(|state| state.0)
+    }
+
+    /// The process of a tracked thread, as far as it is known.
+    pub(crate) fn process_of(&self, tid: u32) -> u32 {
+        self.state(tid).map_or(tid, |state| state.tgid)
+    }
+
+    /// Threads that are gone and whose exit record was lost: they left their totals in the map.
+    pub(crate) fn take_dead(&mut self) -> Vec<Exit> {
+        let states = self.states().into_iter();
+        let dead: Vec<Exit> = states
+            .filter(|(_, state)| state.mode == mode::DEAD)
+            .map(|(tid, state)| Exit {
+                tid,
+                tgid: state.tgid,
+                at_ns: state.since_ns,
+                totals: state.totals,
+                ..Exit::default()
+            })
+            .collect();
+        for exit in &dead {
+            self.forget(exit.tid);
+        }
+        dead
+    }
+
+    /// Tracks a living thread no longer. What is known of it stays until [`sweep`](Self::sweep).
+    pub(crate) fn untrack(&mut self, tid: u32) {
+        self.tracked.clear(tid);
+        if self.threads.get(&tid, 0).is_ok() {
+            self.untracked.push((Instant::now(), tid));
+        }
+    }
+
+    /// Forgets threads that were untracked some time ago.
+    pub(crate) fn sweep(&mut self) {
+        let Self {
+            untracked,
+            tracked,
+            threads,
+            ..
+        } = self;
+        untracked.retain(|&(since, tid)| {
+            let waits = since.elapsed() < LINGER;
+            // Unless the id is that of a new thread by now, which the probes track.
+            if !waits && !tracked.has(tid) {
+                let _ = threads.remove(&tid);
+            }
+            waits
+        });
+    }
+
+    /// Whether something is left to [`sweep`](Self::sweep).
+    pub(crate) fn has_untracked(&self) -> bool {
+        !self.untracked.is_empty()
+    }
+
+    /// Whether the kernel lets this process look into the maps.
+    pub(crate) fn can_look_up(&self) -> bool {
+        let looked = self.threads.get(&0, 0);
+        matches!(looked, Ok(_) | Err(MapError::KeyNotFound))
     }
 
     /// Forgets a thread that is gone.

@@ -31,12 +31,16 @@ pub struct Recording {
     pub losses: Vec<(TraceTime, &'static str, u64)>,
     /// What the user should know, each one sentence.
     pub notes: Vec<String>,
+    /// Whether nothing follows: threads that still live are accounted up to `end`.
+    pub finished: bool,
 }
 
 /// A tracked thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRecord {
-    /// Its id in the root pid namespace.
+    /// Its number: threads count from 0 in the order they were first seen.
+    pub number: u32,
+    /// Its id in the root pid namespace; for a client of the server, in the client's.
     pub tid: Tid,
     /// Its process.
     pub pid: Pid,
@@ -135,6 +139,9 @@ pub struct Other {
     pub pid: Pid,
     /// Its name at that moment.
     pub name: String,
+    /// Whether its ids are those that the reader of the recording knows; otherwise it has only a
+    /// name.
+    pub has_ids: bool,
 }
 
 impl Other {

@@ -1,12 +1,13 @@
 //! A recording as a [`Trace`].
 
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
+use gpustall_protocol::Introduced;
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
     Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
     Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// First thread id of the lanes beside the threads. Linux never gives one that large.
@@ -17,32 +18,12 @@ impl Recording {
     /// beside it a lane with its intervals off CPU ([`cat::OFF_CPU`]), which ends in its totals
     /// ([`cat::THREAD_TOTALS`]).
     pub fn to_trace(&self, name: &str, pid: Pid) -> Trace {
-        let mut builder = Builder {
-            recording: self,
-            trace: Trace {
-                meta: self.meta(name, pid),
-                ..Trace::default()
-            },
-            known: HashSet::new(),
-            stacks: HashMap::new(),
-        };
-        builder.processes();
-        let lanes: Vec<TrackId> = (0..self.threads.len()).map(|n| builder.tracks(n)).collect();
-        for interval in &self.intervals {
-            builder.off_cpu(lanes[interval.thread as usize], interval);
-        }
-        for sample in &self.samples {
-            builder.sample(lanes[sample.thread as usize], sample);
-        }
-        for (thread, lane) in self.threads.iter().zip(lanes) {
-            builder.totals(lane, thread);
-        }
-        for &(at, source, total) in &self.losses {
-            let source = builder.trace.strings.intern(source);
-            builder.trace.losses.push(Loss { source, at, total });
-        }
-        builder.trace.sort();
-        builder.trace
+        let mut conversion = Conversion::default();
+        conversion.add(self);
+        let mut trace = conversion.trace;
+        trace.meta = self.meta(name, pid);
+        trace.sort();
+        trace
     }
 
     fn meta(&self, name: &str, pid: Pid) -> Meta {
@@ -64,11 +45,103 @@ impl Recording {
     }
 }
 
+/// Makes a trace of a recording that comes in parts.
+#[derive(Debug, Default)]
+pub(crate) struct Conversion {
+    /// What was made. Events may be taken out of it between two parts; processes, tracks and
+    /// strings must stay.
+    pub(crate) trace: Trace,
+    /// Positions of processes and tracks that are new, or have another name, since they were taken
+    /// out of here.
+    pub(crate) introduced: Introduced,
+    processes: HashMap<Pid, usize>,
+    tracks: HashMap<(Pid, Tid), TrackId>,
+}
+
+impl Conversion {
+    /// Adds the next part.
+    pub(crate) fn add(&mut self, recording: &Recording) {
+        let mut builder = Builder {
+            conversion: self,
+            recording,
+            stacks: HashMap::new(),
+        };
+        builder.processes();
+        let threads = recording.threads.iter();
+        let lanes: Vec<TrackId> = threads.map(|thread| builder.tracks(thread)).collect();
+        for interval in &recording.intervals {
+            builder.off_cpu(lanes[interval.thread as usize], interval);
+        }
+        for sample in &recording.samples {
+            builder.sample(lanes[sample.thread as usize], sample);
+        }
+        for (thread, lane) in recording.threads.iter().zip(lanes) {
+            if thread.ended || recording.finished {
+                builder.totals(lane, thread);
+            }
+        }
+        let trace = &mut self.trace;
+        for &(at, source, total) in &recording.losses {
+            let source = trace.strings.intern(source);
+            trace.losses.push(Loss { source, at, total });
+        }
+    }
+
+    /// Holds each string again that processes and tracks use, and no other. Events must have been
+    /// taken out before.
+    pub(crate) fn forget_strings(&mut self) {
+        let old = std::mem::take(&mut self.trace.strings);
+        let Trace {
+            strings,
+            processes,
+            tracks,
+            ..
+        } = &mut self.trace;
+        let names = processes.iter_mut().map(|p| &mut p.name);
+        for name in names.chain(tracks.iter_mut().map(|t| &mut t.name)) {
+            *name = strings.intern(old.get(*name));
+        }
+    }
+
+    fn process(&mut self, pid: Pid, name: &str) {
+        let name = self.trace.strings.intern(name);
+        let all = &mut self.trace.processes;
+        let position = *self.processes.entry(pid).or_insert(all.len());
+        match all.get_mut(position) {
+            Some(known) if known.name == name => return,
+            Some(known) => known.name = name,
+            None => {
+                let sort = position as i32;
+                all.push(Process { pid, name, sort });
+            }
+        }
+        self.introduced.processes.insert(position);
+    }
+
+    fn track(&mut self, place: (Pid, Tid), name: &str, sort: i32, kind: TrackKind) -> TrackId {
+        let name = self.trace.strings.intern(name);
+        let all = &mut self.trace.tracks;
+        let next = TrackId(all.len() as u32);
+        let id = *self.tracks.entry(place).or_insert(next);
+        match all.get_mut(id.index()) {
+            Some(known) if known.name == name => return id,
+            Some(known) => known.name = name,
+            None => all.push(Track {
+                pid: place.0,
+                tid: place.1,
+                name,
+                sort,
+                kind,
+            }),
+        }
+        self.introduced.tracks.insert(id);
+        id
+    }
+}
+
 struct Builder<'a> {
+    conversion: &'a mut Conversion,
     recording: &'a Recording,
-    trace: Trace,
-    /// Threads that have a track.
-    known: HashSet<(Pid, Tid)>,
     /// Text of each stack that occurred, by its wait.
     stacks: HashMap<WaitId, Symbol>,
 }
@@ -96,8 +169,11 @@ impl ArgList<'_> {
 
     /// Name and ids of another thread; nothing for the idle thread.
     fn other(&mut self, key: &str, other: &Other) {
-        if !other.is_idle() {
-            self.text(key, &other.name);
+        if other.is_idle() {
+            return;
+        }
+        self.text(key, &other.name);
+        if other.has_ids {
             self.number(&format!("{key}_tid"), other.tid.0);
             self.number(&format!("{key}_pid"), other.pid.0);
         }
@@ -107,50 +183,39 @@ impl ArgList<'_> {
 impl Builder<'_> {
     /// Processes are named by their first thread.
     fn processes(&mut self) {
-        let mut names: BTreeMap<Pid, &str> = BTreeMap::new();
+        let mut names: BTreeMap<Pid, (&str, bool)> = BTreeMap::new();
         for thread in &self.recording.threads {
-            let name = names.entry(thread.pid).or_insert(&thread.name);
-            if thread.pid.0 == thread.tid.0 {
-                *name = &thread.name;
+            let first = thread.pid.0 == thread.tid.0;
+            let known = names.entry(thread.pid).or_insert((&thread.name, first));
+            if first {
+                *known = (&thread.name, true);
             }
         }
-        for (sort, (pid, name)) in names.into_iter().enumerate() {
-            let name = self.trace.strings.intern(name);
-            let sort = sort as i32;
-            self.trace.processes.push(Process { pid, name, sort });
+        for (pid, (name, first)) in names {
+            if first || !self.conversion.processes.contains_key(&pid) {
+                self.conversion.process(pid, name);
+            }
         }
     }
 
-    /// The track of thread number `n` and the lane beside it; returns the lane.
-    fn tracks(&mut self, n: usize) -> TrackId {
-        let thread = &self.recording.threads[n];
+    /// The track of a thread and the lane beside it; returns the lane.
+    fn tracks(&mut self, thread: &ThreadRecord) -> TrackId {
+        let &ThreadRecord {
+            number, pid, tid, ..
+        } = thread;
+        let sort = 2 * number as i32;
         let lane_name = format!("{} off CPU", thread.name);
-        let (lane_tid, sort) = (Tid(FIRST_LANE + n as u32), 2 * n as i32);
-        for (tid, name, sort, kind) in [
-            (thread.tid, &thread.name, sort, TrackKind::Thread),
-            (lane_tid, &lane_name, sort + 1, TrackKind::Synthetic),
-        ] {
-            let pid = thread.pid;
-            // An id that was given to a second thread has one track for both.
-            if self.known.insert((pid, tid)) {
-                let name = self.trace.strings.intern(name);
-                let track = Track {
-                    pid,
-                    tid,
-                    name,
-                    sort,
-                    kind,
-                };
-                self.trace.tracks.push(track);
-            }
-        }
-        TrackId(self.trace.tracks.len() as u32 - 1)
+        // An id that was given to a second thread has one track for both.
+        let conversion = &mut *self.conversion;
+        conversion.track((pid, tid), &thread.name, sort, TrackKind::Thread);
+        let lane = (pid, Tid(FIRST_LANE + number));
+        conversion.track(lane, &lane_name, sort + 1, TrackKind::Synthetic)
     }
 
     fn off_cpu(&mut self, lane: TrackId, interval: &OffCpuInterval) {
         let recording = self.recording;
         let mut args = ArgList {
-            strings: &mut self.trace.strings,
+            strings: &mut self.conversion.trace.strings,
             list: Vec::with_capacity(16),
         };
         let thread = &recording.threads[interval.thread as usize];
@@ -207,14 +272,14 @@ impl Builder<'_> {
             span: Interval::new(interval.out, interval.back),
             args: args.list.into(),
         };
-        self.trace.slices.push(slice);
+        self.conversion.trace.slices.push(slice);
     }
 
     fn sample(&mut self, lane: TrackId, sample: &CpuSample) {
         let recording = self.recording;
         let run = recording.run(sample.run);
         let mut args = ArgList {
-            strings: &mut self.trace.strings,
+            strings: &mut self.conversion.trace.strings,
             list: Vec::with_capacity(6),
         };
         let thread = &recording.threads[sample.thread as usize];
@@ -234,12 +299,12 @@ impl Builder<'_> {
             at: sample.at,
             args: args.list.into(),
         };
-        self.trace.instants.push(instant);
+        self.conversion.trace.instants.push(instant);
     }
 
     fn totals(&mut self, lane: TrackId, thread: &ThreadRecord) {
         let mut args = ArgList {
-            strings: &mut self.trace.strings,
+            strings: &mut self.conversion.trace.strings,
             list: Vec::with_capacity(16),
         };
         let t = &thread.totals;
@@ -269,7 +334,7 @@ impl Builder<'_> {
             at: thread.last,
             args: args.list.into(),
         };
-        self.trace.instants.push(instant);
+        self.conversion.trace.instants.push(instant);
     }
 }
 

@@ -1,3 +1,4 @@
+use super::{Conversion, Introduced};
 use crate::recording::{CpuSample, RunId, ThreadRecord, WaitId};
 use crate::recording::{OffCpuInterval, Other, OtherId, Recording, Totals, Waker, Why};
 use crate::run::{Run, RunClass};
@@ -13,6 +14,7 @@ fn at(ns: u64) -> TraceTime {
 
 fn thread(pid: u32, tid: u32, name: &str) -> ThreadRecord {
     ThreadRecord {
+        number: tid,
         tid: Tid(tid),
         pid: Pid(pid),
         name: name.to_owned(),
@@ -36,6 +38,7 @@ fn other(tid: u32, name: &str) -> Other {
         tid: Tid(tid),
         pid: Pid(tid),
         name: name.to_owned(),
+        has_ids: true,
     }
 }
 
@@ -96,6 +99,7 @@ fn recording() -> Recording {
         }],
         losses: vec![(at(50_000), "off-cpu intervals", 4)],
         notes: vec!["a note".to_owned()],
+        finished: true,
     }
 }
 
@@ -217,7 +221,10 @@ fn losses_and_notes_go_with_the_trace() {
 #[test]
 fn an_id_that_two_threads_had_has_one_track_and_two_lanes() {
     let mut recording = recording();
-    recording.threads.push(thread(8, 9, "later"));
+    recording.threads.push(ThreadRecord {
+        number: 10,
+        ..thread(8, 9, "later")
+    });
     let trace = recording.to_trace("job", Pid(7));
     let of_9 = trace.tracks.iter().filter(|t| t.tid == Tid(9));
     assert_eq!(of_9.count(), 1);
@@ -226,4 +233,57 @@ fn an_id_that_two_threads_had_has_one_track_and_two_lanes() {
         .iter()
         .filter(|t| t.kind == TrackKind::Synthetic);
     assert_eq!(lanes.count(), 3);
+}
+
+#[test]
+fn a_recording_in_parts_makes_the_same_trace_as_a_whole() {
+    let whole = recording();
+    let mut expected = Conversion::default();
+    expected.add(&whole);
+
+    let mut first = whole.clone();
+    first.finished = false;
+    first.threads.iter_mut().for_each(|t| t.ended = false);
+    first.threads[0].name = "python".to_owned();
+    first.intervals.truncate(1);
+    first.samples.clear();
+    first.losses.clear();
+    let mut second = whole.clone();
+    second.intervals.remove(0);
+    let mut parts = Conversion::default();
+    parts.add(&first);
+    assert_eq!(parts.introduced.tracks.len(), 4);
+    assert_eq!(parts.trace.instants, []);
+    parts.introduced = Introduced::default();
+    parts.add(&second);
+    // The new name of a thread, of its lane and of its process is told.
+    assert_eq!(parts.introduced.tracks.len(), 2);
+    assert_eq!(parts.introduced.processes.len(), 1);
+    assert_eq!(texts(&parts.trace), texts(&expected.trace));
+
+    parts.forget_strings();
+    let names = |trace: &Trace| -> Vec<String> {
+        let tracks = trace.tracks.iter().map(|t| t.name);
+        tracks.map(|name| trace.text(name).to_owned()).collect()
+    };
+    assert_eq!(names(&parts.trace), names(&expected.trace));
+    assert_eq!(parts.trace.strings.len(), 4);
+}
+
+/// Names, times and arguments of all events and tracks.
+fn texts(trace: &Trace) -> Vec<String> {
+    let args = |args: &[gpustall_trace::Arg]| -> Vec<String> {
+        let text = |(key, value): &gpustall_trace::Arg| match value {
+            Value::Str(text) => format!("{}={}", trace.text(*key), trace.text(*text)),
+            other => format!("{}={other:?}", trace.text(*key)),
+        };
+        args.iter().map(text).collect()
+    };
+    let tracks = trace.tracks.iter();
+    let tracks = tracks.map(|t| format!("{} {} {}", t.pid, t.tid, trace.text(t.name)));
+    let slices = trace.slices.iter();
+    let slices = slices.map(|s| format!("{:?} {:?} {:?}", s.track, s.span, args(&s.args)));
+    let instants = trace.instants.iter();
+    let instants = instants.map(|i| format!("{:?} {:?} {:?}", i.track, i.at, args(&i.args)));
+    tracks.chain(slices).chain(instants).collect()
 }

@@ -4,11 +4,12 @@ use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
 use crate::wait::{self, Wait};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 /// The waits of one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    symbols: KernelSymbols,
+    symbols: Arc<KernelSymbols>,
     list: Vec<Wait>,
     by_addresses: HashMap<Vec<u64>, Option<WaitId>>,
     by_wait: HashMap<Wait, WaitId>,
@@ -16,7 +17,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// None yet; named by `symbols`.
-    pub(crate) fn new(symbols: KernelSymbols) -> Self {
+    pub(crate) fn new(symbols: Arc<KernelSymbols>) -> Self {
         Self {
             symbols,
             ..Self::default()
@@ -25,15 +26,15 @@ impl Waits {
 
     /// The wait on this kernel stack, the innermost address first. `None` without a stack, or when
     /// no function on it has a name.
-    pub(crate) fn of_addresses(&mut self, addresses: Vec<u64>) -> Option<WaitId> {
-        if let Some(&id) = self.by_addresses.get(&addresses) {
+    pub(crate) fn of_addresses(&mut self, addresses: &[u64]) -> Option<WaitId> {
+        if let Some(&id) = self.by_addresses.get(addresses) {
             return id;
         }
         let functions = addresses.iter().filter_map(|&ip| self.symbols.at(ip));
         let functions: Vec<Function<'_>> = functions.collect();
         let wait = (!functions.is_empty()).then(|| wait::classify(&functions));
         let id = wait.map(|wait| self.id(wait));
-        self.by_addresses.insert(addresses, id);
+        self.by_addresses.insert(addresses.to_vec(), id);
         id
     }
 
@@ -44,9 +45,16 @@ impl Waits {
         (!functions.is_empty()).then(|| self.id(wait::classify(&functions)))
     }
 
-    /// All of them, and the names that they came from.
-    pub(crate) fn into_list(self) -> (Vec<Wait>, KernelSymbols) {
-        (self.list, self.symbols)
+    /// The names that they come from.
+    pub(crate) fn symbols(&self) -> &KernelSymbols {
+        &self.symbols
+    }
+
+    /// All of them; none is known afterwards.
+    pub(crate) fn take(&mut self) -> Vec<Wait> {
+        self.by_addresses.clear();
+        self.by_wait.clear();
+        std::mem::take(&mut self.list)
     }
 
     fn id(&mut self, wait: Wait) -> WaitId {

@@ -1,6 +1,6 @@
 //! `record`: a process, and what it forks, to a trace file.
 
-use super::progress::ProgressLine;
+use super::progress::{ProgressLine, recording};
 use super::{RecordArguments, child};
 use anyhow::{Context, Result};
 use gpustall_sidecar::{Options, Recorder, Recording};
@@ -37,7 +37,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
         std::thread::sleep(Options::DRAIN_EVERY);
         recorder.drain();
         if line.due() {
-            line.show(recorder.progress());
+            line.show(&recording(recorder.progress()));
         }
         if let Some(job) = &mut job {
             status = job.try_wait().context("cannot wait for the command")?;
@@ -49,8 +49,8 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
         }
     }
     drop(line);
-    let recording = recorder.finish();
-    write(&recording, &arguments.output, pid)?;
+    let recorded = recorder.finish();
+    write(&recorded, &arguments.output, pid)?;
     match status {
         Some(status) => Ok(ExitCode::from(child::code(status))),
         None => {
