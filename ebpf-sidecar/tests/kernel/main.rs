@@ -4,11 +4,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod client;
 mod harness;
 mod life;
 mod losses;
 mod off_cpu;
 mod samples;
 mod scale;
+mod serve;
+mod serve_clients;
+mod serve_harness;
+mod serve_users;
 mod totals;
 mod workload;

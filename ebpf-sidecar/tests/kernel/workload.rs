@@ -1,6 +1,7 @@
 //! The planted workloads. Each runs in a process of its own, which is this test binary again.
 
 use crate::harness::DEADLINE;
+use gpustall::Sidecar;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{BufRead, Write};
 use std::os::unix::process::CommandExt;
@@ -11,6 +12,10 @@ use std::time::{Duration, Instant};
 
 /// Environment variable that names the workload.
 pub(crate) const NAME: &str = "GPUSTALL_TEST_WORKLOAD";
+
+/// Environment variables with the trace and the socket of a session.
+pub(crate) const OUTPUT: &str = "GPUSTALL_TEST_OUTPUT";
+pub(crate) const SOCKET: &str = "GPUSTALL_TEST_SOCKET";
 
 /// Does nothing in a test run. In a process that a test started it is the workload.
 #[test]
@@ -35,6 +40,8 @@ fn entry() {
         "stuck" => stuck(),
         "exec" => exec_from_a_thread(),
         "burners" => burners(),
+        "session" => session(),
+        "asks for another's process" => asks_for_anothers_process(),
         other => panic!("no workload {other}"),
     }
     std::process::exit(0);
@@ -194,6 +201,49 @@ fn gpustall_test_burn(seed: u64) -> u64 {
         n += 1;
     }
     x
+}
+
+/// A session of the SDK that takes kernel events from the sidecar under test. One thread naps and one
+/// spins, with a CPU of its own that it shares with whom the test puts there.
+fn session() {
+    let session = gpustall::session("job")
+        .output(std::env::var_os(OUTPUT).unwrap())
+        .sidecar(Sidecar::Path(std::env::var_os(SOCKET).unwrap().into()))
+        .start()
+        .unwrap();
+    let (sender, tids) = std::sync::mpsc::channel();
+    let own = sender.clone();
+    spawn("napper", move || {
+        own.send(rustix::thread::gettid()).unwrap();
+        loop {
+            let _nap = gpustall::span("nap");
+            thread::sleep(Duration::from_millis(3));
+        }
+    });
+    let napper = tids.recv().unwrap();
+    spawn("spinner", move || {
+        pin();
+        sender.send(rustix::thread::gettid()).unwrap();
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    let spinner = tids.recv().unwrap();
+    ready();
+    say(&format!("ids {} {} {}", std::process::id(), napper, spinner));
+    wait_for_go();
+    let summary = session.finish().unwrap();
+    say(&format!("finished {}", summary.report().is_some()));
+    forever();
+}
+
+/// Says hello for the process that started it.
+fn asks_for_anothers_process() {
+    let path = std::env::var_os(SOCKET).unwrap();
+    let parent = std::os::unix::process::parent_id();
+    ready();
+    say(&format!("answer {:?}", crate::client::ask(path.as_ref(), parent)));
+    forever();
 }
 
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
