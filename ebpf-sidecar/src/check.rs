@@ -4,8 +4,11 @@ use crate::kernel::{self, Offsets, TRACEPOINTS};
 use crate::privilege::{Capabilities, program};
 use crate::probes::{Options, Probes};
 use crate::symbols::KernelSymbols;
+use gpustall_protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use serde::Serialize;
 use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// One requirement, and whether this machine meets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,6 +42,7 @@ pub fn requirements() -> Vec<Requirement> {
     found.push(kernel_symbols());
     found.push(program_symbols());
     found.push(jit());
+    found.push(socket());
     found
 }
 
@@ -181,6 +185,19 @@ fn jit() -> Requirement {
         (setting.trim() == "0").then(|| Missing {
             problem: "net.core.bpf_jit_enable is 0: the kernel interprets them".to_owned(),
             mend: "sudo sysctl net.core.bpf_jit_enable=1".to_owned(),
+        }),
+    )
+}
+
+fn socket() -> Requirement {
+    let path = std::env::var_os(SOCKET_VARIABLE).unwrap_or_else(|| DEFAULT_SOCKET.into());
+    let path = Path::new(&path);
+    requirement(
+        &format!("a sidecar that serves sessions at {}", path.display()),
+        Costs::Some("kernel events in sessions of the SDK; `record` does without"),
+        UnixStream::connect(path).err().map(|error| Missing {
+            problem: error.to_string(),
+            mend: "sudo gpustall-sidecar serve".to_owned(),
         }),
     )
 }

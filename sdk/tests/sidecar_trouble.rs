@@ -52,7 +52,9 @@ fn record(socket: &Path, during: impl FnOnce(&Path)) -> (Trace, [Duration; 2]) {
     let trace = outcome.trace;
     let own = trace.slices.iter().filter(|s| trace.text(s.name) == "work");
     assert_eq!(own.count(), 1, "what the session recorded itself is there");
+    // The report breaks lines.
     let report = summary.to_string();
+    let report = report.split_whitespace().collect::<Vec<_>>().join(" ");
     for note in &trace.meta.notes {
         assert!(report.contains(note), "{note} is not in\n{report}");
     }
@@ -178,9 +180,7 @@ fn events_of_a_sidecar_are_in_the_partial_file_within_a_second_and_in_the_trace(
     let act = |mut client: UnixStream| {
         let hello = welcome(&mut client);
         assert_eq!(hello.pid, std::process::id());
-        client
-            .write_all(&kernel_events(hello.pid, 20))
-            .unwrap();
+        client.write_all(&kernel_events(hello.pid, 20)).unwrap();
         hear_goodbye(&mut client);
         client.write_all(&the_end()).unwrap();
     };
@@ -209,7 +209,10 @@ fn no_sidecar_is_said_with_the_command_that_starts_it() {
     let (trace, _) = record(&socket, |_| ());
     let note = only(trace.meta.notes);
     let path = socket.display().to_string();
-    assert!(note.contains("no sidecar serves at") && note.contains(&path), "{note}");
+    assert!(
+        note.contains("no sidecar serves at") && note.contains(&path),
+        "{note}"
+    );
     assert!(note.contains("sudo gpustall-sidecar serve"), "{note}");
 
     // One that is dead has left its socket behind.
@@ -241,7 +244,10 @@ fn a_sidecar_of_another_version_is_said() {
     let (_, notes, _) = record_with(act, |_| ());
     let note = only(notes);
     let theirs = format!("version {}", PROTOCOL_VERSION + 1);
-    assert!(note.contains(&theirs) && note.contains("same version"), "{note}");
+    assert!(
+        note.contains(&theirs) && note.contains("same version"),
+        "{note}"
+    );
 }
 
 #[test]
@@ -258,7 +264,9 @@ fn a_refusal_is_said_in_the_sidecars_words() {
 #[test]
 fn something_else_at_the_socket_is_said() {
     let act = |mut client: UnixStream| {
-        client.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+        client
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .unwrap();
         hear_the_end(&mut client);
     };
     let (_, notes, _) = record_with(act, |_| ());
@@ -328,7 +336,7 @@ fn nonsense_ends_the_kernel_events_and_nothing_else() {
         (MAX_FRAME_BYTES as u32 + 1).to_le_bytes().to_vec(),
         vec![0xff; 5000],
     ] {
-        let act = |mut client: UnixStream| {
+        let act = move |mut client: UnixStream| {
             let pid = welcome(&mut client).pid;
             client.write_all(&kernel_events(pid, 5)).unwrap();
             let _ = client.write_all(&nonsense);

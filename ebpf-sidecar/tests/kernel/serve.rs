@@ -81,7 +81,9 @@ fn a_session_that_follows_another_in_its_process_sees_only_its_own_time() {
                     let sum: u64 = args
                         .iter()
                         .filter(|(key, _)| key.ends_with("_ns") && *key != totals::FIRST_NS)
-                        .filter(|(key, _)| ![totals::IOWAIT_NS, totals::SHORT_NS, totals::LOST_NS].contains(key))
+                        .filter(|(key, _)| {
+                            ![totals::IOWAIT_NS, totals::SHORT_NS, totals::LOST_NS].contains(key)
+                        })
                         .map(|(_, value)| match value {
                             gpustall_trace::ValueRef::U64(value) => *value,
                             other => panic!("{other:?}"),
@@ -167,7 +169,10 @@ fn a_second_sidecar_at_the_same_socket_is_refused() {
         .unwrap();
     assert_eq!(second.status.code(), Some(1));
     let said = String::from_utf8_lossy(&second.stderr);
-    assert!(said.contains("serves at") && said.contains("--socket"), "{said}");
+    assert!(
+        said.contains("serves at") && said.contains("--socket"),
+        "{said}"
+    );
     serving.session("job").wait_for_naps(5);
 }
 

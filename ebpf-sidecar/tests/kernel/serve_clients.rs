@@ -28,11 +28,14 @@ fn a_slow_client_costs_bounded_memory_and_is_told_what_it_lost() {
                 EventRef::Loss { source, total, .. } => {
                     lost.insert((*source).to_owned(), *total);
                 }
-                EventRef::Slice { cat: cat::OFF_CPU, .. } => intervals += 1,
+                EventRef::Slice {
+                    cat: cat::OFF_CPU, ..
+                } => intervals += 1,
                 _ => {}
             });
         }
-        lost.keys().any(|source| source.contains("off-cpu intervals"))
+        lost.keys()
+            .any(|source| source.contains("off-cpu intervals"))
     });
     assert!(intervals > 1000, "{intervals} intervals came");
     let peak = serving.status("VmHWM");
@@ -71,7 +74,11 @@ fn nonsense_and_silence_harm_nobody() {
     for _ in 0..20 {
         silent.push(UnixStream::connect(serving.socket()).unwrap());
     }
-    for nonsense in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 5000], b"gpustall\x01\0\0\0\xff\xff\xff\xff"] {
+    for nonsense in [
+        &b"GET / HTTP/1.1\r\n\r\n"[..],
+        &[0xff; 5000],
+        b"gpustall\x01\0\0\0\xff\xff\xff\xff",
+    ] {
         let mut socket = UnixStream::connect(serving.socket()).unwrap();
         let _ = socket.write_all(nonsense);
     }

@@ -59,12 +59,17 @@ fn a_user_sees_his_own_threads_and_that_others_were_there() {
     eventually("displaced by both", || {
         let seen = takers(&session.partial(), spinner);
         let own = seen.iter().any(|(name, ids)| name == "spinner" && *ids);
-        let others = seen.iter().any(|(name, _)| name == "another user's process");
+        let others = seen
+            .iter()
+            .any(|(name, _)| name == "another user's process");
         own && others
     });
     let trace = session.finish();
     for (name, ids) in takers(&trace, spinner) {
-        assert!(name != "another user's process" || !ids, "ids of another user's");
+        assert!(
+            name != "another user's process" || !ids,
+            "ids of another user's"
+        );
     }
 }
 
@@ -80,7 +85,10 @@ fn root_sees_everybody() {
         seen.contains(&("spinner".to_owned(), true))
     });
     let seen = takers(&session.finish(), session.spinner);
-    assert!(seen.iter().all(|(name, _)| name != "another user's process"));
+    assert!(
+        seen.iter()
+            .all(|(name, _)| name != "another user's process")
+    );
 }
 
 #[test]
@@ -102,8 +110,14 @@ fn a_socket_that_is_not_for_everybody_lets_in_whom_it_is_for() {
     let program = Program::new();
     let group = NOBODY.to_string();
     for (arguments, answer) in [
-        (["--socket-mode", "600", "--group", &group], "Permission denied"),
-        (["--socket-mode", "660", "--group", &group], "did not connect itself"),
+        (
+            ["--socket-mode", "600", "--group", &group],
+            "Permission denied",
+        ),
+        (
+            ["--socket-mode", "660", "--group", &group],
+            "did not connect itself",
+        ),
     ] {
         let serving = Serving::start(&arguments);
         let mut command = program.of_nobody();

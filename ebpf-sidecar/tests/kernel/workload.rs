@@ -230,7 +230,12 @@ fn session() {
     });
     let spinner = tids.recv().unwrap();
     ready();
-    say(&format!("ids {} {} {}", std::process::id(), napper, spinner));
+    say(&format!(
+        "ids {} {} {}",
+        std::process::id(),
+        napper,
+        spinner
+    ));
     wait_for_go();
     let summary = session.finish().unwrap();
     say(&format!("finished {}", summary.report().is_some()));
@@ -242,7 +247,10 @@ fn asks_for_anothers_process() {
     let path = std::env::var_os(SOCKET).unwrap();
     let parent = std::os::unix::process::parent_id();
     ready();
-    say(&format!("answer {:?}", crate::client::ask(path.as_ref(), parent)));
+    say(&format!(
+        "answer {:?}",
+        crate::client::ask(path.as_ref(), parent)
+    ));
     forever();
 }
 

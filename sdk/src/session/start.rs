@@ -56,13 +56,11 @@ impl Active {
         let emitter = Emitter::new(partial, start, meta.pid, &process_name(), &meta.name);
         let sidecar = Connection::begin(builder.sidecar, start);
         let kernel = sidecar.as_ref().map(|s| s.events(builder.max_events));
-        let writer =
-            WriterThread::spawn(exchange.clone(), emitter, kernel, builder.max_events).map_err(
-                |error| {
-                    Exchange::withdraw();
-                    SessionError::Thread(error)
-                },
-            )?;
+        let writer = WriterThread::spawn(exchange.clone(), emitter, kernel, builder.max_events)
+            .map_err(|error| {
+                Exchange::withdraw();
+                SessionError::Thread(error)
+            })?;
         if let Some(sidecar) = &sidecar {
             sidecar.wait_for_the_start();
         }

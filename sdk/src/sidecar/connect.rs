@@ -29,9 +29,7 @@ pub(super) fn connect(
     let none = |why: &str| format!("no kernel events: {why}");
     let mut socket = UnixStream::connect(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => none(&format!("no sidecar serves at {shown}; {START}")),
-        ErrorKind::ConnectionRefused => {
-            none(&format!("the sidecar at {shown} has ended; {START}"))
-        }
+        ErrorKind::ConnectionRefused => none(&format!("the sidecar at {shown} has ended; {START}")),
         ErrorKind::PermissionDenied => none(&format!(
             "no permission to connect to the sidecar at {shown}; join the group of that socket, or \
              serve with `--socket-mode 666`"

@@ -82,7 +82,7 @@ impl Connection {
         let path = setting.socket()?;
         let inbox = Arc::new(Inbox::new(start));
         let reader = inbox.clone();
-        let thread = std::thread::Builder::new().name("gpustall-sidecar".into());
+        let thread = std::thread::Builder::new().name("gpustall-kernel".into());
         if let Err(error) = thread.spawn(move || reader::run(&path, &reader)) {
             inbox.end(Some(format!(
                 "no kernel events: the thread that reads them cannot be started ({error}); raise \
