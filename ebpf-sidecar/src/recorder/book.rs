@@ -31,6 +31,8 @@ pub(crate) struct Book {
     pub(super) samples: Vec<CpuSample>,
     /// Threads that were tracked before for another job: their state when this one began.
     pub(super) before: HashMap<u32, ThreadState>,
+    /// Intervals of which one end was inferred.
+    pub(super) inferred: u64,
     /// Events for which there was no place, by source.
     refused: Vec<(&'static str, u64)>,
     /// Whether one was refused since the last `take`.
@@ -62,6 +64,7 @@ impl Book {
             runs: Runs::default(),
             samples: Vec::new(),
             before: HashMap::new(),
+            inferred: 0,
             refused: Vec::new(),
             newly_refused: false,
             lost,
@@ -186,7 +189,7 @@ impl Book {
     /// must have been closed.
     pub(crate) fn take(&mut self, end: MonoTime, finished: bool) -> Recording {
         let end = end.in_trace(self.start);
-        let inferred = self.inferred_switches();
+        let inferred = self.inferred;
         if finished && inferred > 0 {
             self.notes.push(format!(
                 "the kernel did not report {inferred} switches; their times follow from the CPU time \

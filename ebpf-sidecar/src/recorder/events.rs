@@ -60,6 +60,7 @@ impl Book {
         }
         let inferred = off.flags & flag::INFERRED != 0;
         let whole = !truncated && !inferred;
+        self.inferred += u64::from(inferred);
         let waker = self.waker(off.waker_kind, off.waker);
         let taker = whole.then(|| self.other(off.taker));
         let giver = (!inferred).then(|| self.other(off.giver));

@@ -83,6 +83,7 @@ impl Serving {
             pid: next(),
             napper: next(),
             spinner: next(),
+            children: [next(), next()],
             job,
             output,
         }
@@ -117,6 +118,7 @@ pub(crate) struct Session {
     pub(crate) pid: u32,
     pub(crate) napper: u32,
     pub(crate) spinner: u32,
+    pub(crate) children: [u32; 2],
     output: PathBuf,
 }
 
@@ -149,6 +151,14 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(begun.elapsed() < DEADLINE, "never: {what}");
         std::thread::sleep(Duration::from_millis(100));
     }
+}
+
+/// What the trace says to its user, but for what the kernel of this machine leaves out.
+pub(crate) fn notes(trace: &Trace) -> Vec<&str> {
+    let notes = trace.meta.notes.iter().map(String::as_str);
+    notes
+        .filter(|note| !note.contains("did not report"))
+        .collect()
 }
 
 /// The stretches off CPU of a thread.

@@ -205,7 +205,10 @@ fn gpustall_test_burn(seed: u64) -> u64 {
 
 /// A session of the SDK that takes kernel events from the sidecar under test. One thread naps and one
 /// spins, with a CPU of its own that it shares with whom the test puts there.
+/// Two children sleep, one that was there before the session and one that came after.
 fn session() {
+    let child = || Command::new("sleep").arg("30").spawn().unwrap().id();
+    let before = child();
     let session = gpustall::session("job")
         .output(std::env::var_os(OUTPUT).unwrap())
         .sidecar(Sidecar::Path(std::env::var_os(SOCKET).unwrap().into()))
