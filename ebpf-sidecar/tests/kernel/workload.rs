@@ -232,13 +232,10 @@ fn session() {
         }
     });
     let spinner = tids.recv().unwrap();
+    let after = child();
     ready();
-    say(&format!(
-        "ids {} {} {}",
-        std::process::id(),
-        napper,
-        spinner
-    ));
+    let me = std::process::id();
+    say(&format!("ids {me} {napper} {spinner} {before} {after}"));
     wait_for_go();
     let summary = session.finish().unwrap();
     say(&format!("finished {}", summary.report().is_some()));
