@@ -6,6 +6,7 @@
 use gpustall::Sidecar;
 use gpustall_protocol::{Encoder, GOODBYE, Greeting, Reply};
 use std::io::{Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixListener;
 
 #[test]
@@ -30,6 +31,7 @@ fn a_forked_child_that_drops_the_session_says_nothing_to_the_sidecar() {
         let mut encoder = Encoder::default();
         encoder.end();
         client.write_all(&encoder.take()).unwrap();
+        client.shutdown(Shutdown::Write).unwrap();
         // A second goodbye would be the child's.
         client.read_to_end(&mut said).unwrap();
         said
