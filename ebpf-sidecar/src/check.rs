@@ -1,9 +1,11 @@
 //! What a recording needs on this machine, and what is missing.
 
-use crate::kernel::{self, Offsets, TRACEPOINTS};
+use crate::host;
+use crate::kernel::{self, Offsets, RequestOffsets};
 use crate::privilege::{Capabilities, program};
 use crate::probes::{Options, Probes};
 use crate::symbols::KernelSymbols;
+use crate::tracepoints;
 use serde::Serialize;
 use std::fs;
 
@@ -39,6 +41,7 @@ pub fn requirements() -> Vec<Requirement> {
     found.push(kernel_symbols());
     found.push(program_symbols());
     found.push(jit());
+    found.push(pressure());
     found
 }
 
@@ -93,12 +96,19 @@ fn kernel_types() -> Vec<Requirement> {
         mend: "boot Linux 5.18 or later".to_owned(),
     };
     let offsets = Offsets::of(&types).err().map(|e| newer(e.to_string()));
+    let requests = RequestOffsets::of(&types).err();
+    let requests = requests.map(|e| newer(e.to_string()));
     let mut found = vec![
         requirement("kernel types (BTF)", Costs::Everything, None),
         requirement("members of task_struct", Costs::Everything, offsets),
+        requirement(
+            "members of request, request_queue and gendisk",
+            Costs::Some(tracepoints::WITHOUT_REQUESTS),
+            requests,
+        ),
     ];
-    for tracepoint in &TRACEPOINTS {
-        let missing = kernel::has(&types, tracepoint).err();
+    for tracepoint in &tracepoints::wanted(&types, true) {
+        let missing = tracepoints::has(&types, tracepoint).err();
         found.push(Requirement {
             name: format!("tracepoint {}", tracepoint.name),
             met: missing.is_none(),
@@ -106,7 +116,7 @@ fn kernel_types() -> Vec<Requirement> {
             costs: tracepoint.without.unwrap_or(EVERYTHING).to_owned(),
             mend: missing
                 .is_some()
-                .then(|| "boot Linux 5.18 or later".to_owned()),
+                .then(|| format!("boot Linux {} or later", tracepoint.since)),
             problem: missing.map(|e| e.to_string()),
         });
     }
@@ -114,26 +124,25 @@ fn kernel_types() -> Vec<Requirement> {
 }
 
 fn probes() -> [Requirement; 2] {
-    const SMALL: Options = Options {
+    let small = Options {
         ring_bytes: 1 << 16,
         max_threads: 16,
-        threshold: Options::DEFAULT_THRESHOLD,
-        max_intervals: 0,
-        sample_hz: Options::DEFAULT_SAMPLE_HZ,
+        page_allocs: true,
+        ..Options::default()
     };
     let missing = |problem: String| Missing {
         problem,
         mend: "mend what is missing above; if nothing is, report this with the kernel's version"
             .to_owned(),
     };
-    let attached = Probes::attach(&SMALL);
+    let attached = Probes::attach(&small);
     let without = attached.as_ref().map_or(&[][..], |probes| probes.notes());
     let without = (!without.is_empty()).then(|| missing(without.join("; ")));
     let refused = attached.err().map(|error| missing(error.to_string()));
     [
         requirement("the kernel accepts the probes", Costs::Everything, refused),
         requirement(
-            "the kernel accepts the optional probes (interrupts, names, samples)",
+            "the kernel accepts the optional probes (interrupts, names, samples, memory, disks)",
             Costs::Some("what is said of each of them"),
             without,
         ),
@@ -181,6 +190,18 @@ fn jit() -> Requirement {
         (setting.trim() == "0").then(|| Missing {
             problem: "net.core.bpf_jit_enable is 0: the kernel interprets them".to_owned(),
             mend: "sudo sysctl net.core.bpf_jit_enable=1".to_owned(),
+        }),
+    )
+}
+
+fn pressure() -> Requirement {
+    let problem = host::pressure_problem();
+    requirement(
+        "pressure stall information (/proc/pressure)",
+        Costs::Some("how much of the time tasks of the machine waited for CPU, memory or I/O"),
+        problem.map(|problem| Missing {
+            problem,
+            mend: "boot with psi=1, on a kernel built with CONFIG_PSI=y".to_owned(),
         }),
     )
 }

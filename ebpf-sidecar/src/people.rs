@@ -1,7 +1,7 @@
 //! Who is who in a recording: the tracked threads, and the threads that displaced or woke them.
 
 use crate::procfs;
-use crate::recording::{Other, OtherId, ThreadRecord, Totals};
+use crate::recording::{Faults, Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
 use std::collections::HashMap;
@@ -11,6 +11,8 @@ use std::collections::HashMap;
 pub(crate) struct Threads {
     list: Vec<ThreadRecord>,
     living: HashMap<u32, u32>,
+    /// The last thread that had an id, living or not.
+    latest: HashMap<u32, u32>,
 }
 
 impl Threads {
@@ -25,9 +27,11 @@ impl Threads {
             first: at,
             last: at,
             ended: false,
+            faults_before: Faults::default(),
             totals: Totals::default(),
         });
         self.living.insert(tid, index);
+        self.latest.insert(tid, index);
         index
     }
 
@@ -48,6 +52,12 @@ impl Threads {
         self.list.get_mut(index as usize)
     }
 
+    /// The last thread that had the id `tid`, also when it is gone: a request can be done after the
+    /// thread that handed it in has ended.
+    pub(crate) fn latest(&self, tid: u32) -> Option<u32> {
+        self.latest.get(&tid).copied()
+    }
+
     /// Whether the living thread `tid` is known.
     pub(crate) fn knows(&self, tid: u32) -> bool {
         self.living.contains_key(&tid)
@@ -62,6 +72,7 @@ impl Threads {
     pub(crate) fn take_id(&mut self, old: u32, tid: u32) {
         if let Some(index) = self.living.remove(&old) {
             self.living.insert(tid, index);
+            self.latest.insert(tid, index);
             if let Some(thread) = self.list.get_mut(index as usize) {
                 thread.tid = Tid(tid);
             }
@@ -128,8 +139,12 @@ mod tests {
         threads.bury(7);
         let second = threads.add(7, 7, TraceTime::from_nanos(5), "second".into());
         assert_ne!(first, second);
+        threads.bury(7);
+        assert_eq!(threads.latest(7), Some(second));
+        let second = threads.add(7, 7, TraceTime::from_nanos(9), "second".into());
+        assert_eq!(threads.latest(7), Some(second));
         assert_eq!(threads.living(7).map(|t| t.name.as_str()), Some("second"));
-        assert_eq!(threads.into_list().len(), 2);
+        assert_eq!(threads.into_list().len(), 3);
     }
 
     #[test]

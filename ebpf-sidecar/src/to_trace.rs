@@ -1,12 +1,18 @@
 //! A recording as a [`Trace`].
 
+mod disk;
+mod faults;
+mod host;
+mod memory;
+
+use self::disk::DiskLanes;
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
-    Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
-    Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
+    Arg, CounterSeries, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State,
+    Strings, Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// First thread id of the lanes beside the threads. Linux never gives one that large.
@@ -23,20 +29,31 @@ impl Recording {
                 meta: self.meta(name, pid),
                 ..Trace::default()
             },
-            known: HashSet::new(),
+            known: HashMap::new(),
             stacks: HashMap::new(),
+            disk_lanes: DiskLanes::default(),
+            series: HashMap::new(),
         };
         builder.processes();
-        let lanes: Vec<TrackId> = (0..self.threads.len()).map(|n| builder.tracks(n)).collect();
+        let tracks: Vec<Tracks> = (0..self.threads.len()).map(|n| builder.tracks(n)).collect();
         for interval in &self.intervals {
-            builder.off_cpu(lanes[interval.thread as usize], interval);
+            builder.off_cpu(tracks[interval.thread as usize].lane, interval);
         }
         for sample in &self.samples {
-            builder.sample(lanes[sample.thread as usize], sample);
+            builder.sample(tracks[sample.thread as usize].lane, sample);
         }
-        for (thread, lane) in self.threads.iter().zip(lanes) {
-            builder.totals(lane, thread);
+        for (thread, tracks) in self.threads.iter().zip(&tracks) {
+            builder.totals(tracks.lane, thread);
         }
+        for work in &self.memory_work {
+            builder.memory_work(&tracks, work);
+        }
+        for kill in &self.oom_kills {
+            builder.oom_kill(&tracks, kill);
+        }
+        builder.disk_requests(&tracks);
+        builder.faults();
+        builder.host();
         for &(at, source, total) in &self.losses {
             let source = builder.trace.strings.intern(source);
             builder.trace.losses.push(Loss { source, at, total });
@@ -68,9 +85,22 @@ struct Builder<'a> {
     recording: &'a Recording,
     trace: Trace,
     /// Threads that have a track.
-    known: HashSet<(Pid, Tid)>,
+    known: HashMap<(Pid, Tid), TrackId>,
     /// Text of each stack that occurred, by its wait.
     stacks: HashMap<WaitId, Symbol>,
+    /// Lanes of requests to disks.
+    disk_lanes: DiskLanes,
+    /// Counters that have a value, by their position in the trace.
+    series: HashMap<CounterSeries, u32>,
+}
+
+/// The tracks of one thread.
+#[derive(Debug, Clone, Copy)]
+struct Tracks {
+    /// The thread itself.
+    thread: TrackId,
+    /// The lane beside it.
+    lane: TrackId,
 }
 
 /// Arguments of one event.
@@ -79,7 +109,14 @@ struct ArgList<'a> {
     list: Vec<Arg>,
 }
 
-impl ArgList<'_> {
+impl<'a> ArgList<'a> {
+    fn new(strings: &'a mut Strings) -> Self {
+        Self {
+            strings,
+            list: Vec::with_capacity(16),
+        }
+    }
+
     fn push(&mut self, key: &str, value: Value) {
         let key = self.strings.intern(key);
         self.list.push((key, value));
@@ -121,42 +158,41 @@ impl Builder<'_> {
         }
     }
 
-    /// The track of thread number `n` and the lane beside it; returns the lane.
-    fn tracks(&mut self, n: usize) -> TrackId {
+    /// The track of thread number `n` and the lane beside it.
+    fn tracks(&mut self, n: usize) -> Tracks {
         let thread = &self.recording.threads[n];
         let lane_name = format!("{} off CPU", thread.name);
         let (lane_tid, sort) = (Tid(FIRST_LANE + n as u32), 2 * n as i32);
-        for (tid, name, sort, kind) in [
-            (thread.tid, &thread.name, sort, TrackKind::Thread),
-            (lane_tid, &lane_name, sort + 1, TrackKind::Synthetic),
-        ] {
-            let pid = thread.pid;
+        let pid = thread.pid;
+        let mut track = |tid, name: &str, sort, kind| {
             // An id that was given to a second thread has one track for both.
-            if self.known.insert((pid, tid)) {
+            *self.known.entry((pid, tid)).or_insert_with(|| {
                 let name = self.trace.strings.intern(name);
-                let track = Track {
+                self.trace.tracks.push(Track {
                     pid,
                     tid,
                     name,
                     sort,
                     kind,
-                };
-                self.trace.tracks.push(track);
-            }
+                });
+                TrackId(self.trace.tracks.len() as u32 - 1)
+            })
+        };
+        Tracks {
+            thread: track(thread.tid, &thread.name, sort, TrackKind::Thread),
+            lane: track(lane_tid, &lane_name, sort + 1, TrackKind::Synthetic),
         }
-        TrackId(self.trace.tracks.len() as u32 - 1)
     }
 
     fn off_cpu(&mut self, lane: TrackId, interval: &OffCpuInterval) {
         let recording = self.recording;
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.trace.strings);
         let thread = &recording.threads[interval.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::STATE, interval.why.name());
         args.number(arg::RUNNABLE_NS, interval.runnable().get());
+        args.number(arg::MINOR_FAULTS, interval.faults.minor);
+        args.number(arg::MAJOR_FAULTS, interval.faults.major);
         let mut name = interval.why.name();
         if let Some(id) = interval.wait {
             let wait = recording.wait(id);
@@ -213,10 +249,7 @@ impl Builder<'_> {
     fn sample(&mut self, lane: TrackId, sample: &CpuSample) {
         let recording = self.recording;
         let run = recording.run(sample.run);
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(6),
-        };
+        let mut args = ArgList::new(&mut self.trace.strings);
         let thread = &recording.threads[sample.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::RUNNING, run.class.name());
@@ -238,10 +271,7 @@ impl Builder<'_> {
     }
 
     fn totals(&mut self, lane: TrackId, thread: &ThreadRecord) {
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.trace.strings);
         let t = &thread.totals;
         args.number(arg::THREAD, thread.tid.0);
         for (key, value) in [
@@ -259,8 +289,13 @@ impl Builder<'_> {
             (totals::SHORT_NS, t.short.get()),
             (totals::LOST, t.lost_count),
             (totals::LOST_NS, t.lost.get()),
+            (totals::MINOR_FAULTS, t.faults.minor),
+            (totals::MAJOR_FAULTS, t.faults.major),
         ] {
             args.number(key, value);
+        }
+        if let Some(pages) = t.page_allocs {
+            args.number(totals::PAGE_ALLOCS, pages);
         }
         let instant = Instant {
             track: lane,

@@ -3,7 +3,7 @@
 use super::Recorder;
 use crate::close::close;
 use crate::procfs;
-use crate::recording::{OffCpuInterval, Waker, Why};
+use crate::recording::{Faults, OffCpuInterval, Totals, Waker, Why};
 use gpustall_trace::{Clock, MonoTime, MonotonicClock};
 use gpustall_wire::codes::{flag, loss, mode};
 use gpustall_wire::record::Exit;
@@ -44,16 +44,23 @@ impl Recorder {
 
     pub(super) fn close_thread(&mut self, tid: u32, state: ThreadState, end: MonoTime) {
         let now = procfs::state(state.tgid, tid);
-        let Some(closed) = close(state, end.as_nanos(), now) else {
+        let Some(mut closed) = close(state, end.as_nanos(), now) else {
             return;
         };
+        // Of a thread that runs, the last count is as old as its last switch.
+        if matches!(state.mode, mode::RUNNING | mode::UNKNOWN)
+            && let Some(now) = procfs::faults(state.tgid, tid)
+        {
+            closed.state.count_faults(now.minor, now.major);
+        }
         let first = self.time(closed.state.totals.first_ns);
         let thread = self.threads.find_or_add(tid, state.tgid, first);
         if let Some(record) = self.threads.get_mut(thread) {
             record.first = first;
             record.last = end.in_trace(self.start);
-            record.totals = closed.state.totals.into();
+            record.totals = Totals::new(closed.state.totals, self.options.page_allocs);
         }
+        self.unfinished_memory_work(thread, &closed.state, end);
         if closed.off {
             self.unfinished(thread, tid, &closed.state, end);
         }
@@ -73,6 +80,7 @@ impl Recorder {
             false => Vec::new(),
         };
         let truncated = state.flags & flag::TRUNCATED != 0;
+        let (minor, major) = state.faults_since_birth();
         let waker = match woken_ns {
             0 => Waker::None,
             _ => self.waker(state.wake_kind, state.waker),
@@ -93,6 +101,7 @@ impl Recorder {
             taker: (!truncated).then(|| self.others.id(state.taker)),
             giver: None,
             wait: self.waits.of_names(&names),
+            faults: Faults { minor, major },
         });
     }
 }

@@ -3,7 +3,7 @@
 use super::Recorder;
 use crate::event::Event;
 use crate::people::name_of;
-use crate::recording::{CpuSample, OffCpuInterval, Waker, Why};
+use crate::recording::{CpuSample, Faults, OffCpuInterval, Totals, Waker, Why};
 use crate::runs::Stacks;
 use gpustall_trace::{MonoTime, Tid};
 use gpustall_wire::codes::{flag, waker};
@@ -24,6 +24,9 @@ impl Recorder {
             Event::Rename(life) => self.rename(&life),
             Event::Exit(exit) => self.exit(&exit),
             Event::Sample(sample) => self.sample(&sample),
+            Event::MemoryWork(work) => self.memory_work(&work),
+            Event::BlockIo(request) => self.block_io(&request),
+            Event::OomKill(kill) => self.oom_kill(&kill),
         }
     }
 
@@ -62,6 +65,10 @@ impl Recorder {
             taker: whole.then(|| self.others.id(off.taker)),
             giver: (!inferred).then(|| self.others.id(off.giver)),
             wait: self.waits.of_addresses(stack),
+            faults: Faults {
+                minor: off.minor_faults,
+                major: off.major_faults,
+            },
         });
         at
     }
@@ -124,7 +131,7 @@ impl Recorder {
         let index = self.threads.find_or_add(exit.tid, exit.tgid, first);
         if let Some(thread) = self.threads.get_mut(index) {
             (thread.first, thread.last, thread.ended) = (first, last, true);
-            thread.totals = exit.totals.into();
+            thread.totals = Totals::new(exit.totals, self.options.page_allocs);
         }
         self.threads.bury(exit.tid);
         MonoTime::from_nanos(exit.at_ns)

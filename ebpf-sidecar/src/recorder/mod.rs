@@ -2,8 +2,12 @@
 
 mod ending;
 mod events;
+mod machine;
 
+use crate::disk::{self, Disks, Request};
 use crate::error::{SetupError, TrackError};
+use crate::host::{self, Host, HostSample};
+use crate::memory::{MemoryWork, OomKill};
 use crate::people::{Others, Threads};
 use crate::probes::{Options, Probes};
 use crate::recording::{CpuSample, OffCpuInterval, Recording};
@@ -35,6 +39,12 @@ pub struct Recorder {
     intervals: Vec<OffCpuInterval>,
     runs: Runs,
     samples: Vec<CpuSample>,
+    memory_work: Vec<MemoryWork>,
+    oom_kills: Vec<OomKill>,
+    requests: Vec<Request>,
+    disks: Disks,
+    host: Host,
+    host_samples: Vec<HostSample>,
     symbolizer: Symbolizer,
     looked_up: Instant,
     beyond_limit: u64,
@@ -73,6 +83,12 @@ impl Recorder {
                     .to_owned(),
             );
         }
+        let host = Host::start();
+        notes.extend(host::pressure_problem().map(|problem| {
+            format!(
+                "{problem}: how long tasks of the machine waited for CPU, memory or I/O is unknown"
+            )
+        }));
         Ok(Self {
             probes,
             options: *options,
@@ -83,6 +99,12 @@ impl Recorder {
             intervals: Vec::new(),
             runs: Runs::default(),
             samples: Vec::new(),
+            memory_work: Vec::new(),
+            oom_kills: Vec::new(),
+            requests: Vec::new(),
+            disks: Disks::default(),
+            host,
+            host_samples: Vec::new(),
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
             beyond_limit: 0,
@@ -118,12 +140,16 @@ impl Recorder {
 
     fn track_thread(&mut self, tid: u32, pid: u32) -> Result<bool, TrackError> {
         let now = MonotonicClock.now();
-        if !self.probes.track(tid, pid, now)? {
+        let before = procfs::faults(pid, tid).unwrap_or_default();
+        if !self.probes.track(tid, pid, before, now)? {
             return Ok(false);
         }
         match procfs::name(pid, tid) {
             Some(name) => {
-                self.threads.add(tid, pid, now.in_trace(self.start), name);
+                let index = self.threads.add(tid, pid, now.in_trace(self.start), name);
+                if let Some(thread) = self.threads.get_mut(index) {
+                    thread.faults_before = before;
+                }
             }
             // It ended between being listed and being tracked.
             None => self.probes.forget(tid),
@@ -141,6 +167,7 @@ impl Recorder {
             }
         }
         self.note_losses();
+        self.look_at_the_machine(Host::EVERY);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.runs.look_up(&self.symbolizer);
             self.looked_up = Instant::now();
@@ -160,12 +187,14 @@ impl Recorder {
 
     /// Ends the recording.
     pub fn finish(mut self) -> Recording {
+        self.look_at_the_machine_once_more();
         let end_mono = self.probes.stop();
         let end = end_mono.in_trace(self.start);
         while let Some(event) = self.probes.next_event() {
             self.take(event);
         }
         self.note_losses();
+        self.unfinished_requests(end_mono);
         for (tid, state) in self.probes.states() {
             self.close_thread(tid, state, end_mono);
         }
@@ -181,6 +210,7 @@ impl Recorder {
         }
         self.runs.look_up(&self.symbolizer);
         let (waits, symbols) = self.waits.into_list();
+        let block_io = disk::charge(&self.requests, &self.intervals, &waits);
         Recording {
             start: self.start,
             end,
@@ -190,6 +220,10 @@ impl Recorder {
             waits,
             samples: self.samples,
             runs: self.runs.into_list(&symbols),
+            memory_work: self.memory_work,
+            oom_kills: self.oom_kills,
+            block_io,
+            host: self.host_samples,
             losses: self.losses,
             notes: self.notes,
         }

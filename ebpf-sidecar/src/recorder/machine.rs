@@ -1,0 +1,127 @@
+//! What the recorder keeps of memory, disks and the machine as a whole.
+
+use super::Recorder;
+use crate::disk::{Request, RequestKind, counts_requests};
+use crate::host::Host;
+use crate::memory::{MemoryWork, MemoryWorkKind, OomKill};
+use gpustall_trace::{Clock, Interval, MonoTime, MonotonicClock};
+use gpustall_wire::codes::request_flag;
+use gpustall_wire::record;
+use gpustall_wire::thread::ThreadState;
+use std::time::Duration;
+
+/// Most samples of the machine that are kept: those of more than five hours.
+const MAX_HOST_SAMPLES: usize = 100_000;
+
+impl Recorder {
+    pub(super) fn memory_work(&mut self, work: &record::MemoryWork) -> MonoTime {
+        let (begin, end) = (self.time(work.begin_ns), self.time(work.end_ns));
+        if self.memory_work.len() >= self.options.max_intervals {
+            self.beyond_limit += 1;
+        } else if let Some(kind) = MemoryWorkKind::of_code(work.work) {
+            self.memory_work.push(MemoryWork {
+                thread: self.threads.find_or_add(work.tid, work.tgid, begin),
+                kind,
+                begin,
+                end,
+                pages: (kind != MemoryWorkKind::Compaction).then_some(work.pages),
+                unfinished: false,
+            });
+        }
+        MonoTime::from_nanos(work.end_ns)
+    }
+
+    /// What the kernel still did on a thread when the recording ended.
+    pub(super) fn unfinished_memory_work(
+        &mut self,
+        thread: u32,
+        state: &ThreadState,
+        end: MonoTime,
+    ) {
+        for (code, &begin_ns) in state.memory_ns.iter().enumerate() {
+            let kind = MemoryWorkKind::of_code(code as u32);
+            if let Some(kind) = kind.filter(|_| begin_ns != 0) {
+                self.memory_work.push(MemoryWork {
+                    thread,
+                    kind,
+                    begin: self.time(begin_ns),
+                    end: end.in_trace(self.start),
+                    pages: None,
+                    unfinished: true,
+                });
+            }
+        }
+    }
+
+    pub(super) fn oom_kill(&mut self, kill: &record::OomKill) -> MonoTime {
+        if let Some(thread) = self.threads.latest(kill.tid)
+            && let Some(pid) = self.threads.get_mut(thread).map(|thread| thread.pid)
+        {
+            self.oom_kills.push(OomKill {
+                thread,
+                pid,
+                at: self.time(kill.at_ns),
+                wanted_by: self.others.id(kill.wanted_by),
+            });
+        }
+        MonoTime::from_nanos(kill.at_ns)
+    }
+
+    pub(super) fn block_io(&mut self, request: &record::BlockIo) -> MonoTime {
+        let done = MonoTime::from_nanos(request.done_ns);
+        self.request(request, done, false);
+        done
+    }
+
+    /// Requests that were in flight when the recording ended.
+    pub(super) fn unfinished_requests(&mut self, end: MonoTime) {
+        for request in self.probes.in_flight() {
+            let disk = self.disks.name(request.major, request.minor);
+            if counts_requests(&disk) {
+                self.request(&request, end, true);
+            }
+        }
+    }
+
+    fn request(&mut self, request: &record::BlockIo, done: MonoTime, unfinished: bool) {
+        if self.requests.len() >= self.options.max_intervals {
+            self.beyond_limit += 1;
+            return;
+        }
+        let by_kernel = request.flags & request_flag::KERNEL_THREAD != 0;
+        let by = request.submitter;
+        let own = self.threads.latest(by.tid);
+        // A thread that the kernel made for a process (of io_uring) is not tracked: the first
+        // thread of the process stands for it.
+        let thread = own.or_else(|| self.threads.latest(by.tgid));
+        self.requests.push(Request {
+            thread: thread.filter(|_| !by_kernel),
+            submitter: self.others.id(by),
+            stands_in: own.is_none(),
+            kind: RequestKind::of_code(request.op, request.bytes),
+            bytes: request.bytes.into(),
+            disk: self.disks.name(request.major, request.minor),
+            span: Interval::new(self.time(request.start_ns), done.in_trace(self.start)),
+            unfinished,
+        });
+    }
+
+    /// Looks at the machine as a whole, when it is time to.
+    pub(super) fn look_at_the_machine(&mut self, after: Duration) {
+        let start = self.start;
+        let now = || MonotonicClock.now().in_trace(start);
+        let Some(sample) = self.host.look(after, now) else {
+            return;
+        };
+        if self.host_samples.len() >= MAX_HOST_SAMPLES {
+            self.beyond_limit += 1;
+        } else {
+            self.host_samples.push(sample);
+        }
+    }
+
+    /// The last look, before the recording ends.
+    pub(super) fn look_at_the_machine_once_more(&mut self) {
+        self.look_at_the_machine(Host::AT_LEAST);
+    }
+}

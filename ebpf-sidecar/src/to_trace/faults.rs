@@ -1,0 +1,134 @@
+//! Page faults of each process, as counters of how many there were a second.
+//!
+//! The kernel's counts of a thread are read when it leaves a CPU. What was added since the time before
+//! is spread evenly over the time between, in which the thread ran.
+
+use super::Builder;
+use crate::recording::Faults;
+use gpustall_trace::vocab;
+use gpustall_trace::{Interval, Nanos, Pid, TraceTime};
+use std::collections::BTreeMap;
+
+/// Length of the pieces of time for which faults are counted.
+const PIECE: Nanos = Nanos::new(100_000_000);
+
+/// Minor and major faults, by the number of the piece.
+type Pieces = BTreeMap<u64, [f64; 2]>;
+
+impl Builder<'_> {
+    /// The counters of all processes.
+    pub(super) fn faults(&mut self) {
+        let recording = self.recording;
+        let mut by_process: BTreeMap<Pid, Pieces> = BTreeMap::new();
+        // Of each thread, when it last came onto a CPU and what had been counted then.
+        let threads = recording.threads.iter();
+        let mut last: Vec<(TraceTime, Faults)> =
+            threads.map(|t| (t.first, t.faults_before)).collect();
+        for interval in &recording.intervals {
+            let thread = &recording.threads[interval.thread as usize];
+            let (from, before) = last[interval.thread as usize];
+            let pieces = by_process.entry(thread.pid).or_default();
+            let ran = Interval::new(from, interval.out.max(from));
+            spread(pieces, ran, before, interval.faults);
+            last[interval.thread as usize] = (interval.back, interval.faults);
+        }
+        for (thread, (from, before)) in recording.threads.iter().zip(last) {
+            let after = Faults {
+                minor: thread.faults_before.minor + thread.totals.faults.minor,
+                major: thread.faults_before.major + thread.totals.faults.major,
+            };
+            let pieces = by_process.entry(thread.pid).or_default();
+            spread(
+                pieces,
+                Interval::new(from, thread.last.max(from)),
+                before,
+                after,
+            );
+        }
+        for (pid, pieces) in by_process {
+            for (n, name) in [vocab::MINOR_FAULTS_A_SECOND, vocab::MAJOR_FAULTS_A_SECOND]
+                .into_iter()
+                .enumerate()
+            {
+                self.fault_counter(pid, name, &pieces, n);
+            }
+        }
+    }
+
+    /// One counter; nothing where there were no faults at all. A piece without faults ends the ones
+    /// before it.
+    fn fault_counter(&mut self, pid: Pid, name: &str, pieces: &Pieces, which: usize) {
+        let counted = pieces.iter().map(|(&piece, faults)| (piece, faults[which]));
+        let counted: Vec<(u64, f64)> = counted.filter(|&(_, faults)| faults > 0.0).collect();
+        let end = self.recording.end;
+        for (n, &(piece, faults)) in counted.iter().enumerate() {
+            let span = span_of(piece, end);
+            let seconds = span.len().as_secs_f64();
+            if seconds > 0.0 {
+                self.count(pid, name, span.start, faults / seconds);
+            }
+            let goes_on = counted
+                .get(n + 1)
+                .is_some_and(|&(next, _)| next == piece + 1);
+            if !goes_on && span.end < end {
+                self.count(pid, name, span.end, 0.0);
+            }
+        }
+    }
+}
+
+/// The piece number `piece`, cut at the end of the recording.
+fn span_of(piece: u64, end: TraceTime) -> Interval {
+    let start = TraceTime::from_nanos(piece * PIECE.get());
+    Interval::new(start, (start + PIECE).min(end).max(start))
+}
+
+/// Adds what was counted between `before` and `after` to the pieces that `ran` lies in.
+fn spread(pieces: &mut Pieces, ran: Interval, before: Faults, after: Faults) {
+    let added = [
+        after.minor.saturating_sub(before.minor) as f64,
+        after.major.saturating_sub(before.major) as f64,
+    ];
+    if added == [0.0, 0.0] {
+        return;
+    }
+    let (first, last) = (
+        ran.start.as_nanos() / PIECE.get(),
+        ran.end.as_nanos().saturating_sub(1) / PIECE.get(),
+    );
+    for piece in first..=last.max(first) {
+        let part = ran.intersection(span_of(piece, TraceTime::from_nanos(u64::MAX)));
+        let share = match ran.is_empty() {
+            true => 1.0,
+            false => part.len().share_of(ran.len()),
+        };
+        let faults = pieces.entry(piece).or_default();
+        faults[0] += added[0] * share;
+        faults[1] += added[1] * share;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_spread_over_the_time_that_the_thread_ran() {
+        let ms = |ms: u64| TraceTime::from_nanos(ms * 1_000_000);
+        let faults = |minor, major| Faults { minor, major };
+        let mut pieces = Pieces::new();
+        let ran = Interval::new(ms(50), ms(250));
+        spread(&mut pieces, ran, faults(10, 1), faults(410, 1));
+        let minor: Vec<(u64, f64)> = pieces.iter().map(|(&n, f)| (n, f[0])).collect();
+        assert_eq!(minor, [(0, 100.0), (1, 200.0), (2, 100.0)]);
+        assert!(pieces.values().all(|faults| faults[1] == 0.0));
+        // A thread that came and went in no time, at the edge of two pieces.
+        spread(
+            &mut pieces,
+            Interval::new(ms(300), ms(300)),
+            faults(0, 0),
+            faults(0, 7),
+        );
+        assert_eq!(pieces[&3], [0.0, 7.0]);
+    }
+}
