@@ -2,9 +2,8 @@
 
 use super::Recorder;
 use crate::disk::{Request, RequestKind, counts_requests};
-use crate::host::Host;
 use crate::memory::{MemoryWork, MemoryWorkKind, OomKill};
-use gpustall_trace::{Clock, Interval, MonoTime, MonotonicClock};
+use gpustall_trace::{Clock, Interval, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::codes::request_flag;
 use gpustall_wire::record;
 use gpustall_wire::thread::ThreadState;
@@ -106,10 +105,11 @@ impl Recorder {
         });
     }
 
-    /// Looks at the machine as a whole, when it is time to.
-    pub(super) fn look_at_the_machine(&mut self, after: Duration) {
+    /// Looks at the machine as a whole, when the last look is at least `after` ago. A look after the
+    /// end of the recording counts as one at its end.
+    pub(super) fn look_at_the_machine(&mut self, after: Duration, end: Option<TraceTime>) {
         let start = self.start;
-        let now = || MonotonicClock.now().in_trace(start);
+        let now = || end.unwrap_or_else(|| MonotonicClock.now().in_trace(start));
         let Some(sample) = self.host.look(after, now) else {
             return;
         };
@@ -118,10 +118,5 @@ impl Recorder {
         } else {
             self.host_samples.push(sample);
         }
-    }
-
-    /// The last look, before the recording ends.
-    pub(super) fn look_at_the_machine_once_more(&mut self) {
-        self.look_at_the_machine(Host::AT_LEAST);
     }
 }

@@ -167,7 +167,7 @@ impl Recorder {
             }
         }
         self.note_losses();
-        self.look_at_the_machine(Host::EVERY);
+        self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.runs.look_up(&self.symbolizer);
             self.looked_up = Instant::now();
@@ -187,9 +187,9 @@ impl Recorder {
 
     /// Ends the recording.
     pub fn finish(mut self) -> Recording {
-        self.look_at_the_machine_once_more();
         let end_mono = self.probes.stop();
         let end = end_mono.in_trace(self.start);
+        self.look_at_the_machine(Host::AT_LEAST, Some(end));
         while let Some(event) = self.probes.next_event() {
             self.take(event);
         }

@@ -4,6 +4,7 @@ use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecor
 use gpustall_trace::Nanos;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -48,9 +49,15 @@ pub(crate) struct Job {
 impl Job {
     /// Starts it and waits until it says that it runs.
     pub(crate) fn start(workload: &str) -> Self {
+        Self::start_on(workload, &[])
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_on(workload: &str, variables: &[(&str, &Path)]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "workload::entry", "--nocapture"])
             .env(crate::workload::NAME, workload)
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

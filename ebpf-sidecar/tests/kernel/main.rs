@@ -4,7 +4,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cgroup;
+mod disk;
+mod faults;
 mod harness;
+mod host;
+mod kernel_work;
 mod life;
 mod losses;
 mod off_cpu;
