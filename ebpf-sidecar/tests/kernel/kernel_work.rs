@@ -6,7 +6,7 @@
 use crate::workload::{forever, ready, say, spawn, wait_for_go};
 use nix::sys::resource::{UsageWho, getrusage};
 use rustix::fs::{Advice, OFlags, fadvise};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::mm::{MapFlags, ProtFlags, madvise, mmap};
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -19,10 +19,10 @@ pub(crate) const PATH: &str = "GPUSTALL_TEST_PATH";
 const PAGE: usize = 4096;
 /// Of one read past the page cache, bytes.
 pub(crate) const DIRECT_READ: usize = 64 << 10;
-/// How much a workload touches in one go, bytes.
-const CHURN: usize = 4 << 20;
+/// How much a workload touches in one go, bytes: more than an allocator keeps for later.
+const CHURN: usize = 48 << 20;
 /// How often it does.
-const CHURNS: usize = 64;
+const CHURNS: usize = 6;
 
 /// Runs the workload `name`; returns when it is not one of these.
 pub(crate) fn run(name: &str) {
@@ -93,7 +93,6 @@ fn faults() -> (i64, i64) {
 /// Touches fresh memory again and again. Says how many minor page faults the thread has taken.
 fn churn() -> String {
     for _ in 0..CHURNS {
-        // Large enough to be mapped and unmapped each time.
         let mut fresh = vec![0_u8; CHURN];
         for page in fresh.chunks_mut(PAGE) {
             page[0] = 1;
@@ -110,12 +109,14 @@ fn touch_a_mapped_file() -> String {
     let file = File::open(path()).unwrap();
     let length = file.metadata().unwrap().len() as usize;
     fadvise(&file, 0, None, Advice::DontNeed).unwrap();
-    // Nothing is read ahead: each page is a fault of its own.
-    fadvise(&file, 0, None, Advice::Random).unwrap();
     let start = std::ptr::null_mut();
     // SAFETY: a fresh mapping of a file that nobody changes, at an address that the kernel chooses.
     let memory = unsafe { mmap(start, length, ProtFlags::READ, MapFlags::PRIVATE, &file, 0) };
-    let memory = memory.unwrap().cast::<u8>();
+    let memory = memory.unwrap();
+    // Nothing is read ahead: each page is a fault of its own.
+    // SAFETY: the mapping that was just made; the advice changes no contents.
+    unsafe { madvise(memory, length, rustix::mm::Advice::Random) }.unwrap();
+    let memory = memory.cast::<u8>();
     let mut sum = 0_u64;
     for page in (0..length).step_by(PAGE) {
         // SAFETY: inside the mapping, which stays.
@@ -140,7 +141,7 @@ fn run_out_of_memory() -> String {
 fn hog() {
     let mut all = Vec::new();
     loop {
-        let mut fresh = vec![0_u8; CHURN];
+        let mut fresh = vec![0_u8; 1 << 20];
         for page in fresh.chunks_mut(PAGE) {
             page[0] = 1;
         }
