@@ -1,5 +1,6 @@
 //! What a recording needs on this machine, and what is missing.
 
+use crate::disk;
 use crate::host;
 use crate::kernel::{self, Offsets, RequestOffsets};
 use crate::privilege::{Capabilities, program};
@@ -42,6 +43,7 @@ pub fn requirements() -> Vec<Requirement> {
     found.push(program_symbols());
     found.push(jit());
     found.push(pressure());
+    found.push(disks_count());
     found
 }
 
@@ -190,6 +192,22 @@ fn jit() -> Requirement {
         (setting.trim() == "0").then(|| Missing {
             problem: "net.core.bpf_jit_enable is 0: the kernel interprets them".to_owned(),
             mend: "sudo sysctl net.core.bpf_jit_enable=1".to_owned(),
+        }),
+    )
+}
+
+/// The kernel reports the end of a request only on disks that count.
+fn disks_count() -> Requirement {
+    let not: Vec<String> = disk::all()
+        .into_iter()
+        .filter(|disk| !disk::counts_requests(disk))
+        .collect();
+    requirement(
+        "disks count their requests (queue/iostats)",
+        Costs::Some("requests to the disks that do not"),
+        (!not.is_empty()).then(|| Missing {
+            problem: format!("{} do not", not.join(", ")),
+            mend: format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", not[0]),
         }),
     )
 }

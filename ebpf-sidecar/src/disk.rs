@@ -217,6 +217,17 @@ impl Disks {
     }
 }
 
+/// Names of the disks that are made of requests; some (RAM disks, mappings) pass on what they get.
+pub(crate) fn all() -> Vec<String> {
+    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let disks = entries.filter(|entry| entry.path().join("mq").is_dir());
+    let mut names: Vec<String> = disks
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect();
+    names.sort();
+    names
+}
+
 /// Whether the disk counts its requests: the kernel reports the end of a request only then.
 pub(crate) fn counts_requests(disk: &str) -> bool {
     let setting = fs::read_to_string(format!("/sys/block/{disk}/queue/iostats"));

@@ -311,3 +311,6 @@ impl Builder<'_> {
 #[cfg(test)]
 #[path = "to_trace_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod evidence_tests;

@@ -7,7 +7,7 @@ use gpustall_trace::{
     MonoTime, Nanos, Pid, Tid, Trace, TraceTime, TrackKind, Value, read, write_finished,
 };
 
-fn at(ns: u64) -> TraceTime {
+pub(super) fn at(ns: u64) -> TraceTime {
     TraceTime::from_nanos(ns)
 }
 
@@ -49,7 +49,7 @@ fn other(tid: u32, name: &str) -> Other {
 }
 
 /// Two threads of two processes; the second waits on a futex and is then preempted by `rival`.
-fn recording() -> Recording {
+pub(super) fn recording() -> Recording {
     let wait = OffCpuInterval {
         thread: 1,
         out: at(20_000),

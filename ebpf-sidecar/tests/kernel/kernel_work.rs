@@ -33,6 +33,7 @@ pub(crate) fn run(name: &str) {
         "mapped file" => plant("mapper", touch_a_mapped_file),
         "out of memory" => plant("parent", run_out_of_memory),
         "hog" => hog(),
+        "copies" => copies(),
         "compaction" => plant("compactor", compact),
         _ => {}
     }
@@ -147,6 +148,19 @@ fn hog() {
         }
         all.push(fresh);
     }
+}
+
+/// Has the kernel copy a file that is in the page cache, again and again.
+fn copies() {
+    spawn("copier", || {
+        let file = File::open(path()).unwrap();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            file.read_at(&mut buffer, 0).unwrap();
+        }
+    });
+    ready();
+    forever();
 }
 
 /// Has the kernel move all pages of the machine together.
