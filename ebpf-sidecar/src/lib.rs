@@ -22,6 +22,7 @@
 
 mod bitmap;
 mod btf;
+mod charge;
 pub mod check;
 mod close;
 mod disk;

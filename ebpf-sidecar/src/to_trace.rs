@@ -6,6 +6,7 @@ mod host;
 mod memory;
 
 use self::disk::DiskLanes;
+use self::faults::FaultRates;
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
@@ -32,6 +33,7 @@ impl Recording {
             known: HashMap::new(),
             stacks: HashMap::new(),
             disk_lanes: DiskLanes::default(),
+            fault_rates: FaultRates::default(),
             series: HashMap::new(),
         };
         builder.processes();
@@ -90,6 +92,8 @@ struct Builder<'a> {
     stacks: HashMap<WaitId, Symbol>,
     /// Lanes of requests to disks.
     disk_lanes: DiskLanes,
+    /// Page faults that have been counted.
+    fault_rates: FaultRates,
     /// Counters that have a value, by their position in the trace.
     series: HashMap<CounterSeries, u32>,
 }

@@ -2,7 +2,7 @@
 
 use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
-use crate::wait::{self, Wait};
+use crate::wait::{self, Wait, WaitClass};
 use std::collections::HashMap;
 
 /// The waits of one recording.
@@ -42,6 +42,11 @@ impl Waits {
         let functions = names.iter().map(|name| Function { name, module: "" });
         let functions: Vec<Function<'_>> = functions.collect();
         (!functions.is_empty()).then(|| self.id(wait::classify(&functions)))
+    }
+
+    /// What kind of thing was waited for in the wait with this id.
+    pub(crate) fn class(&self, id: WaitId) -> Option<WaitClass> {
+        self.list.get(id.0 as usize).map(|wait| wait.class)
     }
 
     /// All of them, and the names that they came from.

@@ -1,6 +1,7 @@
 //! What is not told by events: losses, and threads that live when the recording ends.
 
 use super::Recorder;
+use crate::charge::IoWait;
 use crate::close::close;
 use crate::procfs;
 use crate::recording::{Faults, OffCpuInterval, Totals, Waker, Why};
@@ -80,6 +81,13 @@ impl Recorder {
             false => Vec::new(),
         };
         let truncated = state.flags & flag::TRUNCATED != 0;
+        let wait = self.waits.of_names(&names);
+        let iowait = state.flags & flag::IOWAIT != 0;
+        let class = wait.and_then(|id| self.waits.class(id));
+        let span = (state.out_ns, end.as_nanos());
+        if let Some(wait) = IoWait::of(why, class, iowait, span).filter(|_| woken_ns == 0) {
+            self.charges.wait(tid, wait);
+        }
         let (minor, major) = state.faults_since_birth();
         let waker = match woken_ns {
             0 => Waker::None,
@@ -91,7 +99,7 @@ impl Recorder {
             woken: (woken_ns != 0).then(|| self.time(woken_ns)),
             back,
             why,
-            iowait: state.flags & flag::IOWAIT != 0,
+            iowait,
             truncated,
             inferred: false,
             unfinished: true,
@@ -100,7 +108,7 @@ impl Recorder {
             waker,
             taker: (!truncated).then(|| self.others.id(state.taker)),
             giver: None,
-            wait: self.waits.of_names(&names),
+            wait,
             faults: Faults { minor, major },
         });
     }

@@ -1,6 +1,7 @@
 //! What each event of the probes adds to the recording.
 
 use super::Recorder;
+use crate::charge::IoWait;
 use crate::event::Event;
 use crate::people::name_of;
 use crate::recording::{CpuSample, Faults, OffCpuInterval, Totals, Waker, Why};
@@ -49,13 +50,23 @@ impl Recorder {
         let inferred = off.flags & flag::INFERRED != 0;
         let whole = !truncated && !inferred;
         let waker = self.waker(off.waker_kind, off.waker);
+        let wait = self.waits.of_addresses(stack);
+        let (why, iowait) = (Why::of_class(off.class), off.flags & flag::IOWAIT != 0);
+        let until_ns = match off.woken_ns {
+            0 => off.in_ns,
+            woken_ns => woken_ns,
+        };
+        let class = wait.and_then(|id| self.waits.class(id));
+        if let Some(wait) = IoWait::of(why, class, iowait, (off.out_ns, until_ns)) {
+            self.charges.wait(off.tid, wait);
+        }
         self.intervals.push(OffCpuInterval {
             thread,
             out: self.time(off.out_ns),
             woken: (off.woken_ns != 0).then(|| self.time(off.woken_ns)),
             back: self.time(off.in_ns),
-            why: Why::of_class(off.class),
-            iowait: off.flags & flag::IOWAIT != 0,
+            why,
+            iowait,
             truncated,
             inferred,
             unfinished: false,
@@ -64,7 +75,7 @@ impl Recorder {
             waker,
             taker: whole.then(|| self.others.id(off.taker)),
             giver: (!inferred).then(|| self.others.id(off.giver)),
-            wait: self.waits.of_addresses(stack),
+            wait,
             faults: Faults {
                 minor: off.minor_faults,
                 major: off.major_faults,
@@ -133,6 +144,7 @@ impl Recorder {
             (thread.first, thread.last, thread.ended) = (first, last, true);
             thread.totals = Totals::new(exit.totals, self.options.page_allocs);
         }
+        self.settle_requests_of(exit.tid);
         self.threads.bury(exit.tid);
         MonoTime::from_nanos(exit.at_ns)
     }

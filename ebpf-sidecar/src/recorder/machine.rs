@@ -1,10 +1,10 @@
 //! What the recorder keeps of memory, disks and the machine as a whole.
 
 use super::Recorder;
-use crate::disk::{Request, RequestKind, counts_requests};
+use crate::charge::Charge;
+use crate::disk::{BlockIo, RequestKind, counts_requests};
 use crate::memory::{MemoryWork, MemoryWorkKind, OomKill};
-use gpustall_trace::{Clock, Interval, MonoTime, MonotonicClock, TraceTime};
-use gpustall_wire::codes::request_flag;
+use gpustall_trace::{Clock, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::record;
 use gpustall_wire::thread::ThreadState;
 use std::time::Duration;
@@ -67,42 +67,69 @@ impl Recorder {
     }
 
     pub(super) fn block_io(&mut self, request: &record::BlockIo) -> MonoTime {
-        let done = MonoTime::from_nanos(request.done_ns);
-        self.request(request, done, false);
-        done
+        if self.charges.held() + self.block_io.len() >= self.options.max_intervals {
+            self.beyond_limit += 1;
+        } else {
+            self.charges.request(*request, false);
+        }
+        MonoTime::from_nanos(request.done_ns)
     }
 
-    /// Requests that were in flight when the recording ended.
-    pub(super) fn unfinished_requests(&mut self, end: MonoTime) {
+    /// Keeps the requests that have been held for long enough.
+    pub(super) fn settle_requests(&mut self, now: MonoTime) {
+        let charges = self.charges.settle(now.as_nanos());
+        self.keep_requests(charges);
+    }
+
+    /// Keeps the requests that are charged to a thread that ends.
+    pub(super) fn settle_requests_of(&mut self, tid: u32) {
+        let charges = self.charges.settle_thread(tid);
+        self.keep_requests(charges);
+    }
+
+    /// Keeps all requests, and those that are in flight when the recording ends.
+    pub(super) fn end_requests(&mut self, end: MonoTime) {
         for request in self.probes.in_flight() {
             let disk = self.disks.name(request.major, request.minor);
             if counts_requests(&disk) {
-                self.request(&request, end, true);
+                let until = record::BlockIo {
+                    done_ns: end.as_nanos(),
+                    ..request
+                };
+                self.charges.request(until, true);
             }
         }
+        let charges = self.charges.settle_all();
+        self.keep_requests(charges);
+        self.block_io.sort_by_key(|request| request.done);
     }
 
-    fn request(&mut self, request: &record::BlockIo, done: MonoTime, unfinished: bool) {
-        if self.requests.len() >= self.options.max_intervals {
-            self.beyond_limit += 1;
-            return;
-        }
-        let by_kernel = request.flags & request_flag::KERNEL_THREAD != 0;
-        let by = request.submitter;
-        let own = self.threads.latest(by.tid);
-        // A thread that the kernel made for a process (of io_uring) is not tracked: the first
-        // thread of the process stands for it.
-        let thread = own.or_else(|| self.threads.latest(by.tgid));
-        self.requests.push(Request {
-            thread: thread.filter(|_| !by_kernel),
-            submitter: self.others.id(by),
-            stands_in: own.is_none(),
-            kind: RequestKind::of_code(request.op, request.bytes),
-            bytes: request.bytes.into(),
-            disk: self.disks.name(request.major, request.minor),
-            span: Interval::new(self.time(request.start_ns), done.in_trace(self.start)),
+    fn keep_requests(&mut self, charges: Vec<Charge>) {
+        for Charge {
+            request,
+            tid,
             unfinished,
-        });
+        } in charges
+        {
+            let by = request.submitter;
+            let own = self.threads.latest(tid);
+            // A thread that the kernel made for a process (of io_uring) is not tracked: the first
+            // thread of the process stands for it.
+            let Some(thread) = own.or_else(|| self.threads.latest(by.tgid)) else {
+                continue;
+            };
+            let another = own.is_none() || tid != by.tid;
+            self.block_io.push(BlockIo {
+                thread,
+                submitter: another.then(|| self.others.id(by)),
+                kind: RequestKind::of_code(request.op, request.bytes),
+                bytes: request.bytes.into(),
+                disk: self.disks.name(request.major, request.minor),
+                start: self.time(request.start_ns),
+                done: self.time(request.done_ns),
+                unfinished,
+            });
+        }
     }
 
     /// Looks at the machine as a whole, when the last look is at least `after` ago. A look after the

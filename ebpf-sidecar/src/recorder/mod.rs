@@ -4,7 +4,8 @@ mod ending;
 mod events;
 mod machine;
 
-use crate::disk::{self, Disks, Request};
+use crate::charge::Charges;
+use crate::disk::{BlockIo, Disks};
 use crate::error::{SetupError, TrackError};
 use crate::host::{self, Host, HostSample};
 use crate::memory::{MemoryWork, OomKill};
@@ -41,7 +42,8 @@ pub struct Recorder {
     samples: Vec<CpuSample>,
     memory_work: Vec<MemoryWork>,
     oom_kills: Vec<OomKill>,
-    requests: Vec<Request>,
+    charges: Charges,
+    block_io: Vec<BlockIo>,
     disks: Disks,
     host: Host,
     host_samples: Vec<HostSample>,
@@ -101,7 +103,8 @@ impl Recorder {
             samples: Vec::new(),
             memory_work: Vec::new(),
             oom_kills: Vec::new(),
-            requests: Vec::new(),
+            charges: Charges::default(),
+            block_io: Vec::new(),
             disks: Disks::default(),
             host,
             host_samples: Vec::new(),
@@ -170,6 +173,7 @@ impl Recorder {
         self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.runs.look_up(&self.symbolizer);
+            self.settle_requests(until);
             self.looked_up = Instant::now();
         }
     }
@@ -194,10 +198,10 @@ impl Recorder {
             self.take(event);
         }
         self.note_losses();
-        self.unfinished_requests(end_mono);
         for (tid, state) in self.probes.states() {
             self.close_thread(tid, state, end_mono);
         }
+        self.end_requests(end_mono);
         let inferred = self.lost[loss::SWITCHES as usize];
         if inferred > 0 {
             self.notes.push(format!(
@@ -210,7 +214,6 @@ impl Recorder {
         }
         self.runs.look_up(&self.symbolizer);
         let (waits, symbols) = self.waits.into_list();
-        let block_io = disk::charge(&self.requests, &self.intervals, &waits);
         Recording {
             start: self.start,
             end,
@@ -222,7 +225,7 @@ impl Recorder {
             runs: self.runs.into_list(&symbols),
             memory_work: self.memory_work,
             oom_kills: self.oom_kills,
-            block_io,
+            block_io: self.block_io,
             host: self.host_samples,
             losses: self.losses,
             notes: self.notes,

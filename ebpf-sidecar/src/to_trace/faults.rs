@@ -4,10 +4,10 @@
 //! is spread evenly over the time between, in which the thread ran.
 
 use super::Builder;
-use crate::recording::Faults;
+use crate::recording::{Faults, ThreadRecord};
 use gpustall_trace::vocab;
 use gpustall_trace::{Interval, Nanos, Pid, TraceTime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Length of the pieces of time for which faults are counted.
 const PIECE: Nanos = Nanos::new(100_000_000);
@@ -15,37 +15,50 @@ const PIECE: Nanos = Nanos::new(100_000_000);
 /// Minor and major faults, by the number of the piece.
 type Pieces = BTreeMap<u64, [f64; 2]>;
 
+/// What is known of faults, over the parts of a recording.
+#[derive(Debug, Default)]
+pub(super) struct FaultRates {
+    /// Of each thread, by its position: when it last came onto a CPU, and its count then.
+    last: HashMap<u32, (TraceTime, Faults)>,
+    by_process: BTreeMap<Pid, Pieces>,
+}
+
+impl FaultRates {
+    /// The thread number `index` was counted at `at`, and came onto a CPU again at `back`.
+    fn count(
+        &mut self,
+        (index, thread): (u32, &ThreadRecord),
+        at: TraceTime,
+        back: TraceTime,
+        faults: Faults,
+    ) {
+        let begin = (thread.first, thread.faults_before);
+        let last = self.last.entry(index).or_insert(begin);
+        let (from, before) = std::mem::replace(last, (back, faults));
+        let pieces = self.by_process.entry(thread.pid).or_default();
+        spread(pieces, Interval::new(from, at.max(from)), before, faults);
+    }
+}
+
 impl Builder<'_> {
     /// The counters of all processes.
     pub(super) fn faults(&mut self) {
         let recording = self.recording;
-        let mut by_process: BTreeMap<Pid, Pieces> = BTreeMap::new();
-        // Of each thread, when it last came onto a CPU and what had been counted then.
-        let threads = recording.threads.iter();
-        let mut last: Vec<(TraceTime, Faults)> =
-            threads.map(|t| (t.first, t.faults_before)).collect();
         for interval in &recording.intervals {
             let thread = &recording.threads[interval.thread as usize];
-            let (from, before) = last[interval.thread as usize];
-            let pieces = by_process.entry(thread.pid).or_default();
-            let ran = Interval::new(from, interval.out.max(from));
-            spread(pieces, ran, before, interval.faults);
-            last[interval.thread as usize] = (interval.back, interval.faults);
+            let who = (interval.thread, thread);
+            self.fault_rates
+                .count(who, interval.out, interval.back, interval.faults);
         }
-        for (thread, (from, before)) in recording.threads.iter().zip(last) {
-            let after = Faults {
+        for (index, thread) in recording.threads.iter().enumerate() {
+            let faults = Faults {
                 minor: thread.faults_before.minor + thread.totals.faults.minor,
                 major: thread.faults_before.major + thread.totals.faults.major,
             };
-            let pieces = by_process.entry(thread.pid).or_default();
-            spread(
-                pieces,
-                Interval::new(from, thread.last.max(from)),
-                before,
-                after,
-            );
+            self.fault_rates
+                .count((index as u32, thread), thread.last, thread.last, faults);
         }
-        for (pid, pieces) in by_process {
+        for (pid, pieces) in std::mem::take(&mut self.fault_rates.by_process) {
             for (n, name) in [vocab::MINOR_FAULTS_A_SECOND, vocab::MAJOR_FAULTS_A_SECOND]
                 .into_iter()
                 .enumerate()
