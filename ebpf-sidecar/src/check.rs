@@ -1,9 +1,12 @@
 //! What a recording needs on this machine, and what is missing.
 
-use crate::kernel::{self, Offsets, TRACEPOINTS};
+use crate::disk;
+use crate::host;
+use crate::kernel::{self, Offsets, RequestOffsets};
 use crate::privilege::{Capabilities, program};
 use crate::probes::{Options, Probes};
 use crate::symbols::KernelSymbols;
+use crate::tracepoints;
 use gpustall_protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use serde::Serialize;
 use std::fs;
@@ -43,6 +46,8 @@ pub fn requirements() -> Vec<Requirement> {
     found.push(program_symbols());
     found.push(jit());
     found.push(socket());
+    found.push(pressure());
+    found.push(disks_count());
     found
 }
 
@@ -97,12 +102,19 @@ fn kernel_types() -> Vec<Requirement> {
         mend: "boot Linux 5.18 or later".to_owned(),
     };
     let offsets = Offsets::of(&types).err().map(|e| newer(e.to_string()));
+    let requests = RequestOffsets::of(&types).err();
+    let requests = requests.map(|e| newer(e.to_string()));
     let mut found = vec![
         requirement("kernel types (BTF)", Costs::Everything, None),
         requirement("members of task_struct", Costs::Everything, offsets),
+        requirement(
+            "members of request, request_queue and gendisk",
+            Costs::Some(tracepoints::WITHOUT_REQUESTS),
+            requests,
+        ),
     ];
-    for tracepoint in &TRACEPOINTS {
-        let missing = kernel::has(&types, tracepoint).err();
+    for tracepoint in &tracepoints::wanted(&types, true) {
+        let missing = tracepoints::has(&types, tracepoint).err();
         found.push(Requirement {
             name: format!("tracepoint {}", tracepoint.name),
             met: missing.is_none(),
@@ -110,7 +122,7 @@ fn kernel_types() -> Vec<Requirement> {
             costs: tracepoint.without.unwrap_or(EVERYTHING).to_owned(),
             mend: missing
                 .is_some()
-                .then(|| "boot Linux 5.18 or later".to_owned()),
+                .then(|| format!("boot Linux {} or later", tracepoint.since)),
             problem: missing.map(|e| e.to_string()),
         });
     }
@@ -118,26 +130,25 @@ fn kernel_types() -> Vec<Requirement> {
 }
 
 fn probes() -> [Requirement; 2] {
-    const SMALL: Options = Options {
+    let small = Options {
         ring_bytes: 1 << 16,
         max_threads: 16,
-        threshold: Options::DEFAULT_THRESHOLD,
-        max_intervals: 0,
-        sample_hz: Options::DEFAULT_SAMPLE_HZ,
+        page_allocs: true,
+        ..Options::default()
     };
     let missing = |problem: String| Missing {
         problem,
         mend: "mend what is missing above; if nothing is, report this with the kernel's version"
             .to_owned(),
     };
-    let attached = Probes::attach(&SMALL);
+    let attached = Probes::attach(&small);
     let without = attached.as_ref().map_or(&[][..], |probes| probes.notes());
     let without = (!without.is_empty()).then(|| missing(without.join("; ")));
     let refused = attached.err().map(|error| missing(error.to_string()));
     [
         requirement("the kernel accepts the probes", Costs::Everything, refused),
         requirement(
-            "the kernel accepts the optional probes (interrupts, names, samples)",
+            "the kernel accepts the optional probes (interrupts, names, samples, memory, disks)",
             Costs::Some("what is said of each of them"),
             without,
         ),
@@ -198,6 +209,34 @@ fn socket() -> Requirement {
         UnixStream::connect(path).err().map(|error| Missing {
             problem: error.to_string(),
             mend: "sudo gpustall-sidecar serve".to_owned(),
+        }),
+    )
+}
+
+/// The kernel reports the end of a request only on disks that count.
+fn disks_count() -> Requirement {
+    let not: Vec<String> = disk::all()
+        .into_iter()
+        .filter(|disk| !disk::counts_requests(disk))
+        .collect();
+    requirement(
+        "disks count their requests (queue/iostats)",
+        Costs::Some("requests to the disks that do not"),
+        (!not.is_empty()).then(|| Missing {
+            problem: format!("{} do not", not.join(", ")),
+            mend: format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", not[0]),
+        }),
+    )
+}
+
+fn pressure() -> Requirement {
+    let problem = host::pressure_problem();
+    requirement(
+        "pressure stall information (/proc/pressure)",
+        Costs::Some("how much of the time tasks of the machine waited for CPU, memory or I/O"),
+        problem.map(|problem| Missing {
+            problem,
+            mend: "boot with psi=1, on a kernel built with CONFIG_PSI=y".to_owned(),
         }),
     )
 }

@@ -2,7 +2,9 @@
 
 use gpustall_wire::codes::kind;
 use gpustall_wire::plain::read;
-use gpustall_wire::record::{Exit, Life, OffCpu, OffCpuStack, Sample};
+use gpustall_wire::record::{
+    BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Sample,
+};
 
 /// What the probes reported.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +21,12 @@ pub(crate) enum Event {
     Exit(Exit),
     /// What a running thread ran.
     Sample(Box<Sample>),
+    /// Work on memory that the kernel did on a tracked thread.
+    MemoryWork(MemoryWork),
+    /// A request to a disk is done.
+    BlockIo(BlockIo),
+    /// The kernel kills a tracked process.
+    OomKill(OomKill),
 }
 
 impl Event {
@@ -31,6 +39,9 @@ impl Event {
             Self::Fork(life) | Self::Rename(life) => life.tid,
             Self::Exit(exit) => exit.tid,
             Self::Sample(sample) => sample.tid,
+            Self::MemoryWork(work) => work.tid,
+            Self::BlockIo(request) => request.submitter.tid,
+            Self::OomKill(kill) => kill.tid,
         }
     }
 
@@ -49,6 +60,9 @@ impl Event {
             kind::RENAME => Self::Rename(read(bytes)?),
             kind::EXIT => Self::Exit(read(bytes)?),
             kind::SAMPLE => Self::Sample(Box::new(read(bytes)?)),
+            kind::MEMORY_WORK => Self::MemoryWork(read(bytes)?),
+            kind::BLOCK_IO => Self::BlockIo(read(bytes)?),
+            kind::OOM_KILL => Self::OomKill(read(bytes)?),
             _ => return None,
         })
     }

@@ -23,12 +23,16 @@
 
 mod bitmap;
 mod btf;
+mod charge;
 pub mod check;
 mod close;
+mod disk;
 mod error;
 mod event;
 mod give_up;
+mod host;
 mod kernel;
+mod memory;
 mod people;
 mod privilege;
 mod probes;
@@ -41,17 +45,21 @@ pub mod serve;
 mod state;
 mod symbols;
 mod to_trace;
+mod tracepoints;
 mod view;
 mod wait;
 mod waits;
 
 pub use btf::BtfError;
+pub use disk::{BlockIo, RequestKind};
 pub use error::{SetupError, TrackError};
+pub use host::HostSample;
+pub use memory::{MemoryWork, MemoryWorkKind, OomKill};
 pub use probes::Options;
 pub use recorder::{Progress, Recorder};
 pub use recording::{
-    CpuSample, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals, WaitId,
-    Waker, Why,
+    CpuSample, Faults, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals,
+    WaitId, Waker, Why,
 };
 pub use run::{Run, RunClass};
 pub use wait::{Wait, WaitClass};

@@ -1,6 +1,6 @@
 //! Who is who in a recording: the tracked threads, and the threads that displaced or woke them.
 
-use crate::recording::{Other, OtherId, ThreadRecord, Totals};
+use crate::recording::{Faults, Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
 use std::collections::HashMap;
@@ -12,6 +12,8 @@ pub(crate) struct Threads {
     living: HashMap<u32, u32>,
     /// How many there have been.
     seen: u32,
+    /// The last thread that had an id, living or not.
+    latest: HashMap<u32, u32>,
 }
 
 impl Threads {
@@ -29,9 +31,11 @@ impl Threads {
             first: at,
             last: at,
             ended: false,
+            faults_before: Faults::default(),
             totals: Totals::default(),
         });
         self.living.insert(tid, index);
+        self.latest.insert(tid, index);
         index
     }
 
@@ -44,6 +48,12 @@ impl Threads {
     pub(crate) fn living(&mut self, tid: u32) -> Option<&mut ThreadRecord> {
         let index = *self.living.get(&tid)?;
         self.list.get_mut(index as usize)
+    }
+
+    /// The last thread that had the id `tid`, also when it is gone: a request can be done after the
+    /// thread that handed it in has ended.
+    pub(crate) fn latest(&self, tid: u32) -> Option<u32> {
+        self.latest.get(&tid).copied()
     }
 
     /// Whether the living thread `tid` is known.
@@ -65,6 +75,7 @@ impl Threads {
     pub(crate) fn take_id(&mut self, old: u32, tid: u32, ids: (Pid, Tid)) {
         if let Some(index) = self.living.remove(&old) {
             self.living.insert(tid, index);
+            self.latest.insert(tid, index);
             if let Some(thread) = self.list.get_mut(index as usize) {
                 (thread.pid, thread.tid) = ids;
             }
@@ -92,9 +103,11 @@ impl Threads {
         let mut living: Vec<(u32, u32)> = self.living.drain().map(|(tid, at)| (at, tid)).collect();
         living.sort_unstable();
         let all = std::mem::take(&mut self.list);
+        self.latest.clear();
         for (index, tid) in living {
             if let Some(thread) = all.get(index as usize) {
                 self.living.insert(tid, self.list.len() as u32);
+                self.latest.insert(tid, self.list.len() as u32);
                 self.list.push(thread.clone());
             }
         }
@@ -148,8 +161,12 @@ mod tests {
         threads.bury(7);
         let second = threads.add(7, ids, TraceTime::from_nanos(5), "second".into());
         assert_ne!(first, second);
+        threads.bury(7);
+        assert_eq!(threads.latest(7), Some(second));
+        let second = threads.add(7, ids, TraceTime::from_nanos(9), "second".into());
+        assert_eq!(threads.latest(7), Some(second));
         assert_eq!(threads.living(7).map(|t| t.name.as_str()), Some("second"));
-        assert_eq!(threads.take().len(), 2);
+        assert_eq!(threads.take().len(), 3);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use crate::bitmap::TrackedBitmap;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
-use crate::kernel::{self, Offsets, TRACEPOINTS, Tracepoint};
-use crate::state::State;
+use crate::kernel::{self, Offsets, RequestOffsets};
+use crate::recording::Faults;
+use crate::state::{InFlight, State};
+use crate::tracepoints::{self, Tracepoint};
 use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::perf_event::{
@@ -14,7 +16,7 @@ use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
-use gpustall_wire::record::Exit;
+use gpustall_wire::record::{BlockIo, Exit};
 use gpustall_wire::thread::{ThreadState, Totals};
 use std::time::{Duration, Instant};
 
@@ -32,6 +34,9 @@ pub struct Options {
     pub max_threads: u32,
     /// How often each CPU is looked at, Hz, to see what the tracked thread on it runs; 0 for never.
     pub sample_hz: u32,
+    /// Whether the pages that each thread allocates are counted. Slows every allocation of a page on
+    /// the machine by some 0.1 us.
+    pub page_allocs: bool,
     /// Most intervals (about 100 bytes each), and most samples, kept in memory; what comes after
     /// them is counted as lost, and stays in the totals.
     pub max_intervals: usize,
@@ -59,6 +64,7 @@ impl Default for Options {
             ring_bytes: Self::DEFAULT_RING_BYTES,
             max_threads: Self::DEFAULT_MAX_THREADS,
             sample_hz: Self::DEFAULT_SAMPLE_HZ,
+            page_allocs: false,
             max_intervals: Self::DEFAULT_MAX_INTERVALS,
         }
     }
@@ -72,6 +78,7 @@ pub(crate) struct Probes {
     threads: HashMap<MapData, u32, State>,
     events: RingBuf<MapData>,
     lost: PerCpuArray<MapData, u64>,
+    in_flight: HashMap<MapData, u64, InFlight>,
     max_threads: u32,
     notes: Vec<String>,
     /// Threads that are no longer tracked, and since when, whose states are still in the map: a
@@ -98,10 +105,17 @@ impl Probes {
         for (name, value) in offsets.globals() {
             loader.override_global(name, value, true);
         }
+        let requests = RequestOffsets::of(&types);
+        for (name, value) in requests.iter().flat_map(RequestOffsets::globals) {
+            loader.override_global(name, value, true);
+        }
         let mut programs = loader.load(OBJECT).map_err(Box::new)?;
         let mut notes = Vec::new();
-        for tracepoint in &TRACEPOINTS {
-            let attached = kernel::has(&types, tracepoint)
+        if let Err(error) = &requests {
+            notes.push(format!("{error}: {}", tracepoints::WITHOUT_REQUESTS));
+        }
+        for tracepoint in &tracepoints::wanted(&types, options.page_allocs) {
+            let attached = tracepoints::has(&types, tracepoint)
                 .and_then(|()| attach(&mut programs, tracepoint, &btf));
             match (attached, tracepoint.without) {
                 (Ok(()), _) => {}
@@ -125,6 +139,8 @@ impl Probes {
                 .map_err(|e| map_error("EVENTS", e))?,
             lost: PerCpuArray::try_from(take(&mut programs, "LOST")?)
                 .map_err(|e| map_error("LOST", e))?,
+            in_flight: HashMap::try_from(take(&mut programs, "IN_FLIGHT")?)
+                .map_err(|e| map_error("IN_FLIGHT", e))?,
             max_threads: options.max_threads,
             programs: Some(programs),
             notes,
@@ -137,9 +153,15 @@ impl Probes {
         &self.notes
     }
 
-    /// Tracks a thread that exists, from `now` on. What it is doing shows by what it does next.
-    /// False when it is tracked already.
-    pub(crate) fn track(&mut self, tid: u32, tgid: u32, now: MonoTime) -> Result<bool, TrackError> {
+    /// Tracks a thread that exists and has taken these page faults, from `now` on. What it is doing
+    /// shows by what it does next. False when it is tracked already.
+    pub(crate) fn track(
+        &mut self,
+        tid: u32,
+        tgid: u32,
+        before: Faults,
+        now: MonoTime,
+    ) -> Result<bool, TrackError> {
         if self.untracked.iter().any(|&(_, other)| other == tid) {
             std::thread::sleep(LINGER);
             self.sweep();
@@ -149,6 +171,8 @@ impl Probes {
             mode: mode::UNKNOWN,
             tgid,
             since_ns: now,
+            minor_before: before.minor,
+            major_before: before.major,
             totals: Totals {
                 first_ns: now,
                 ..Totals::default()
@@ -251,6 +275,12 @@ impl Probes {
     pub(crate) fn states(&self) -> Vec<(u32, ThreadState)> {
         let all = self.threads.iter().filter_map(Result::ok);
         all.map(|(tid, state)| (tid, state.0)).collect()
+    }
+
+    /// Requests to disks that are not done.
+    pub(crate) fn in_flight(&self) -> Vec<BlockIo> {
+        let all = self.in_flight.iter().filter_map(Result::ok);
+        all.map(|(_, request)| request.0).collect()
     }
 
     /// The oldest record that has not been taken.

@@ -1,5 +1,6 @@
 //! What `/proc` says of processes and threads.
 
+use crate::recording::Faults;
 use std::fs;
 use std::path::Path;
 
@@ -44,6 +45,12 @@ pub(crate) fn state(pid: u32, tid: u32) -> Option<char> {
 pub(crate) fn parent(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     Stat::parse(&stat).map(|stat| stat.parent)
+}
+
+/// Page faults that a thread has taken since it was born; `None` when it is gone.
+pub(crate) fn faults(pid: u32, tid: u32) -> Option<Faults> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    Stat::parse(&stat).map(|stat| stat.faults)
 }
 
 /// Functions on the kernel stack of a thread, the innermost first; empty without permission.
@@ -133,6 +140,7 @@ impl Status {
 struct Stat {
     state: char,
     parent: u32,
+    faults: Faults,
 }
 
 impl Stat {
@@ -143,6 +151,11 @@ impl Stat {
         Some(Self {
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
+            faults: Faults {
+                // Fields 10 and 12 of the line, as proc(5) counts them.
+                minor: fields.nth(5)?.parse().ok()?,
+                major: fields.nth(1)?.parse().ok()?,
+            },
         })
     }
 }
@@ -161,8 +174,10 @@ mod tests {
 
     #[test]
     fn a_name_with_parentheses_does_not_move_the_fields() {
-        let stat = Stat::parse("7 (a) R) (b) S 3 7 7 0").expect("a line");
+        let stat = "7 (a) R) (b) S 3 7 7 0 -1 4194304 120 55 8 9 1 2";
+        let stat = Stat::parse(stat).expect("a line");
         assert_eq!((stat.state, stat.parent), ('S', 3));
+        assert_eq!((stat.faults.minor, stat.faults.major), (120, 8));
         assert_eq!(Stat::parse("7 (cut"), None);
     }
 

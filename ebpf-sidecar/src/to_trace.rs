@@ -1,11 +1,18 @@
 //! A recording as a [`Trace`].
 
+mod conversion;
+mod disk;
+mod faults;
+mod host;
+mod memory;
+
+pub(crate) use conversion::Conversion;
+
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
-use gpustall_protocol::Introduced;
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
-    Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
-    Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
+    Arg, Instant, Interval, Meta, MonotonicClock, Pid, Slice, State, Strings, Symbol, Tid, Trace,
+    TrackId, TrackKind, Value,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -45,105 +52,20 @@ impl Recording {
     }
 }
 
-/// Makes a trace of a recording that comes in parts.
-#[derive(Debug, Default)]
-pub(crate) struct Conversion {
-    /// What was made. Events may be taken out of it between two parts; processes, tracks and
-    /// strings must stay.
-    pub(crate) trace: Trace,
-    /// Positions of processes and tracks that are new, or have another name, since they were taken
-    /// out of here.
-    pub(crate) introduced: Introduced,
-    processes: HashMap<Pid, usize>,
-    tracks: HashMap<(Pid, Tid), TrackId>,
-}
-
-impl Conversion {
-    /// Adds the next part.
-    pub(crate) fn add(&mut self, recording: &Recording) {
-        let mut builder = Builder {
-            conversion: self,
-            recording,
-            stacks: HashMap::new(),
-        };
-        builder.processes();
-        let threads = recording.threads.iter();
-        let lanes: Vec<TrackId> = threads.map(|thread| builder.tracks(thread)).collect();
-        for interval in &recording.intervals {
-            builder.off_cpu(lanes[interval.thread as usize], interval);
-        }
-        for sample in &recording.samples {
-            builder.sample(lanes[sample.thread as usize], sample);
-        }
-        for (thread, lane) in recording.threads.iter().zip(lanes) {
-            if thread.ended || recording.finished {
-                builder.totals(lane, thread);
-            }
-        }
-        let trace = &mut self.trace;
-        for &(at, source, total) in &recording.losses {
-            let source = trace.strings.intern(source);
-            trace.losses.push(Loss { source, at, total });
-        }
-    }
-
-    /// Holds each string again that processes and tracks use, and no other. Events must have been
-    /// taken out before.
-    pub(crate) fn forget_strings(&mut self) {
-        let old = std::mem::take(&mut self.trace.strings);
-        let Trace {
-            strings,
-            processes,
-            tracks,
-            ..
-        } = &mut self.trace;
-        let names = processes.iter_mut().map(|p| &mut p.name);
-        for name in names.chain(tracks.iter_mut().map(|t| &mut t.name)) {
-            *name = strings.intern(old.get(*name));
-        }
-    }
-
-    fn process(&mut self, pid: Pid, name: &str) {
-        let name = self.trace.strings.intern(name);
-        let all = &mut self.trace.processes;
-        let position = *self.processes.entry(pid).or_insert(all.len());
-        match all.get_mut(position) {
-            Some(known) if known.name == name => return,
-            Some(known) => known.name = name,
-            None => {
-                let sort = position as i32;
-                all.push(Process { pid, name, sort });
-            }
-        }
-        self.introduced.processes.insert(position);
-    }
-
-    fn track(&mut self, place: (Pid, Tid), name: &str, sort: i32, kind: TrackKind) -> TrackId {
-        let name = self.trace.strings.intern(name);
-        let all = &mut self.trace.tracks;
-        let next = TrackId(all.len() as u32);
-        let id = *self.tracks.entry(place).or_insert(next);
-        match all.get_mut(id.index()) {
-            Some(known) if known.name == name => return id,
-            Some(known) => known.name = name,
-            None => all.push(Track {
-                pid: place.0,
-                tid: place.1,
-                name,
-                sort,
-                kind,
-            }),
-        }
-        self.introduced.tracks.insert(id);
-        id
-    }
-}
-
 struct Builder<'a> {
     conversion: &'a mut Conversion,
     recording: &'a Recording,
     /// Text of each stack that occurred, by its wait.
     stacks: HashMap<WaitId, Symbol>,
+}
+
+/// The tracks of one thread.
+#[derive(Debug, Clone, Copy)]
+struct Tracks {
+    /// The thread itself.
+    thread: TrackId,
+    /// The lane beside it.
+    lane: TrackId,
 }
 
 /// Arguments of one event.
@@ -152,7 +74,14 @@ struct ArgList<'a> {
     list: Vec<Arg>,
 }
 
-impl ArgList<'_> {
+impl<'a> ArgList<'a> {
+    fn new(strings: &'a mut Strings) -> Self {
+        Self {
+            strings,
+            list: Vec::with_capacity(16),
+        }
+    }
+
     fn push(&mut self, key: &str, value: Value) {
         let key = self.strings.intern(key);
         self.list.push((key, value));
@@ -192,14 +121,14 @@ impl Builder<'_> {
             }
         }
         for (pid, (name, first)) in names {
-            if first || !self.conversion.processes.contains_key(&pid) {
+            if first || !self.conversion.has_process(pid) {
                 self.conversion.process(pid, name);
             }
         }
     }
 
-    /// The track of a thread and the lane beside it; returns the lane.
-    fn tracks(&mut self, thread: &ThreadRecord) -> TrackId {
+    /// The track of a thread and the lane beside it.
+    fn tracks(&mut self, thread: &ThreadRecord) -> Tracks {
         let &ThreadRecord {
             number, pid, tid, ..
         } = thread;
@@ -207,21 +136,22 @@ impl Builder<'_> {
         let lane_name = format!("{} off CPU", thread.name);
         // An id that was given to a second thread has one track for both.
         let conversion = &mut *self.conversion;
-        conversion.track((pid, tid), &thread.name, sort, TrackKind::Thread);
         let lane = (pid, Tid(FIRST_LANE + number));
-        conversion.track(lane, &lane_name, sort + 1, TrackKind::Synthetic)
+        Tracks {
+            thread: conversion.track((pid, tid), &thread.name, sort, TrackKind::Thread),
+            lane: conversion.track(lane, &lane_name, sort + 1, TrackKind::Synthetic),
+        }
     }
 
     fn off_cpu(&mut self, lane: TrackId, interval: &OffCpuInterval) {
         let recording = self.recording;
-        let mut args = ArgList {
-            strings: &mut self.conversion.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let thread = &recording.threads[interval.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::STATE, interval.why.name());
         args.number(arg::RUNNABLE_NS, interval.runnable().get());
+        args.number(arg::MINOR_FAULTS, interval.faults.minor);
+        args.number(arg::MAJOR_FAULTS, interval.faults.major);
         let mut name = interval.why.name();
         if let Some(id) = interval.wait {
             let wait = recording.wait(id);
@@ -278,10 +208,7 @@ impl Builder<'_> {
     fn sample(&mut self, lane: TrackId, sample: &CpuSample) {
         let recording = self.recording;
         let run = recording.run(sample.run);
-        let mut args = ArgList {
-            strings: &mut self.conversion.trace.strings,
-            list: Vec::with_capacity(6),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let thread = &recording.threads[sample.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::RUNNING, run.class.name());
@@ -303,10 +230,7 @@ impl Builder<'_> {
     }
 
     fn totals(&mut self, lane: TrackId, thread: &ThreadRecord) {
-        let mut args = ArgList {
-            strings: &mut self.conversion.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let t = &thread.totals;
         args.number(arg::THREAD, thread.tid.0);
         for (key, value) in [
@@ -324,8 +248,13 @@ impl Builder<'_> {
             (totals::SHORT_NS, t.short.get()),
             (totals::LOST, t.lost_count),
             (totals::LOST_NS, t.lost.get()),
+            (totals::MINOR_FAULTS, t.faults.minor),
+            (totals::MAJOR_FAULTS, t.faults.major),
         ] {
             args.number(key, value);
+        }
+        if let Some(pages) = t.page_allocs {
+            args.number(totals::PAGE_ALLOCS, pages);
         }
         let instant = Instant {
             track: lane,
@@ -341,3 +270,6 @@ impl Builder<'_> {
 #[cfg(test)]
 #[path = "to_trace_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod evidence_tests;

@@ -1,14 +1,15 @@
-use super::{Conversion, Introduced};
-use crate::recording::{CpuSample, RunId, ThreadRecord, WaitId};
+use super::Conversion;
+use crate::recording::{CpuSample, Faults, RunId, ThreadRecord, WaitId};
 use crate::recording::{OffCpuInterval, Other, OtherId, Recording, Totals, Waker, Why};
 use crate::run::{Run, RunClass};
 use crate::wait::{Wait, WaitClass};
+use gpustall_protocol::Introduced;
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
     MonoTime, Nanos, Pid, Tid, Trace, TraceTime, TrackKind, Value, read, write_finished,
 };
 
-fn at(ns: u64) -> TraceTime {
+pub(super) fn at(ns: u64) -> TraceTime {
     TraceTime::from_nanos(ns)
 }
 
@@ -22,12 +23,21 @@ fn thread(pid: u32, tid: u32, name: &str) -> ThreadRecord {
         first: at(10_000),
         last: at(90_000),
         ended: true,
+        faults_before: Faults {
+            minor: 1000,
+            major: 10,
+        },
         totals: Totals {
             on_cpu: Nanos::new(20_000),
             sleeping: Nanos::new(40_000),
             woken: Nanos::new(5_000),
             preempted: Nanos::new(15_000),
             waits: 3,
+            faults: Faults {
+                minor: 50,
+                major: 2,
+            },
+            page_allocs: Some(64),
             ..Totals::default()
         },
     }
@@ -43,7 +53,7 @@ fn other(tid: u32, name: &str) -> Other {
 }
 
 /// Two threads of two processes; the second waits on a futex and is then preempted by `rival`.
-fn recording() -> Recording {
+pub(super) fn recording() -> Recording {
     let wait = OffCpuInterval {
         thread: 1,
         out: at(20_000),
@@ -60,6 +70,10 @@ fn recording() -> Recording {
         taker: Some(OtherId(0)),
         giver: Some(OtherId(2)),
         wait: Some(WaitId(0)),
+        faults: Faults {
+            minor: 1020,
+            major: 10,
+        },
     };
     let preempted = OffCpuInterval {
         out: at(70_000),
@@ -100,6 +114,7 @@ fn recording() -> Recording {
         losses: vec![(at(50_000), "off-cpu intervals", 4)],
         notes: vec!["a note".to_owned()],
         finished: true,
+        ..Recording::default()
     }
 }
 
@@ -141,6 +156,7 @@ fn an_interval_is_a_slice_on_the_lane_of_its_thread_with_all_that_is_known() {
     for (key, number) in [
         (arg::THREAD, 9),
         (arg::RUNNABLE_NS, 5_000),
+        (arg::MINOR_FAULTS, 1020),
         ("waker_tid", 7),
         ("gave_back_pid", 50),
         (arg::CPU_OUT, 0),
@@ -192,6 +208,8 @@ fn each_thread_ends_in_its_totals() {
         let sum: u64 = parts.map(number).iter().sum();
         assert_eq!(sum, instant.at.as_nanos() - number(totals::FIRST_NS));
         assert_eq!(number(totals::WAITS), 3);
+        assert_eq!(number(totals::MINOR_FAULTS), 50);
+        assert_eq!(number(totals::PAGE_ALLOCS), 64);
     }
 }
 

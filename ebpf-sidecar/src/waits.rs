@@ -2,7 +2,7 @@
 
 use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
-use crate::wait::{self, Wait};
+use crate::wait::{self, Wait, WaitClass};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -55,6 +55,11 @@ impl Waits {
         self.by_addresses.clear();
         self.by_wait.clear();
         std::mem::take(&mut self.list)
+    }
+
+    /// What kind of thing was waited for in the wait with this id.
+    pub(crate) fn class(&self, id: WaitId) -> Option<WaitClass> {
+        self.list.get(id.0 as usize).map(|wait| wait.class)
     }
 
     fn id(&mut self, wait: Wait) -> WaitId {

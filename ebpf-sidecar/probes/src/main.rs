@@ -15,16 +15,24 @@
 //! | `output.rs` | the ring buffer, and the counts of what it lost |
 //! | `task.rs` | fields of `task_struct` |
 //! | `sample.rs` | what a running thread runs |
+//! | `memory.rs` | reclaim, compaction, migration, kills for want of memory |
+//! | `pages.rs` | pages that are allocated |
+//! | `disk.rs` | requests to block devices |
+//! | `request.rs` | fields of `request` |
 //! | `settings.rs` | globals |
 
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
 
+mod disk;
 mod interrupt;
 mod interval;
 mod life;
+mod memory;
 mod output;
+mod pages;
+mod request;
 mod sample;
 mod settings;
 mod switch;

@@ -41,6 +41,7 @@ fn switch_out(state: &mut ThreadState, now: u64, prev: Task, next: Task, prev_st
     // Also a thread that was there before the probes: what is first seen of it is that it leaves
     // a CPU, so it was on that CPU since it was tracked.
     state.totals.on_cpu_ns += now.saturating_sub(state.since_ns);
+    state.count_faults(prev.minor_faults(), prev.major_faults());
     if prev_state & task_state::DEAD != 0 {
         return exit(state, now, prev.tid());
     }

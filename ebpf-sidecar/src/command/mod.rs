@@ -75,6 +75,10 @@ struct RecordArguments {
     #[arg(long, value_name = "HZ", default_value_t = gpustall_sidecar::Options::DEFAULT_SAMPLE_HZ,
         value_parser = clap::value_parser!(u32).range(0..=10_000))]
     sample: u32,
+    /// Count the pages that each recorded thread allocates. Slows every allocation of a page on the
+    /// machine.
+    #[arg(long)]
+    page_allocs: bool,
     /// Size of the ring buffer, MiB; a power of two.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = power_of_two)]
     ring: u32,

@@ -68,6 +68,7 @@ fn options(arguments: &RecordArguments) -> Options {
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
         sample_hz: arguments.sample,
+        page_allocs: arguments.page_allocs,
         ..Options::default()
     }
 }

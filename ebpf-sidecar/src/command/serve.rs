@@ -28,6 +28,7 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<ExitCode> {
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
         sample_hz: arguments.sample,
+        page_allocs: false,
         max_intervals: DEFAULT_MAX_HELD,
     };
     let server = Server::start(&socket, &options)?;

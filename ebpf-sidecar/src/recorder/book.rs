@@ -1,9 +1,13 @@
 //! What is recorded of one job.
 
+use crate::charge::Charges;
+use crate::disk::{BlockIo, Disks};
+use crate::host::HostSample;
+use crate::memory::{MemoryWork, OomKill};
 use crate::people::{Others, Threads};
 use crate::probes::Options;
 use crate::procfs::{self, Status};
-use crate::recording::{CpuSample, OffCpuInterval, Recording};
+use crate::recording::{CpuSample, Faults, OffCpuInterval, Recording};
 use crate::runs::Runs;
 use crate::symbols::KernelSymbols;
 use crate::view::View;
@@ -29,6 +33,12 @@ pub(crate) struct Book {
     pub(super) intervals: Vec<OffCpuInterval>,
     pub(super) runs: Runs,
     pub(super) samples: Vec<CpuSample>,
+    pub(super) memory_work: Vec<MemoryWork>,
+    pub(super) oom_kills: Vec<OomKill>,
+    pub(super) charges: Charges,
+    pub(super) block_io: Vec<BlockIo>,
+    pub(super) disks: Disks,
+    pub(super) host_samples: Vec<HostSample>,
     /// Threads that were tracked before for another job: their state when this one began.
     pub(super) before: HashMap<u32, ThreadState>,
     /// Intervals of which one end was inferred.
@@ -63,6 +73,12 @@ impl Book {
             intervals: Vec::new(),
             runs: Runs::default(),
             samples: Vec::new(),
+            memory_work: Vec::new(),
+            oom_kills: Vec::new(),
+            charges: Charges::default(),
+            block_io: Vec::new(),
+            disks: Disks::default(),
+            host_samples: Vec::new(),
             before: HashMap::new(),
             inferred: 0,
             refused: Vec::new(),
@@ -74,13 +90,13 @@ impl Book {
         }
     }
 
-    /// Adds a thread that exists; `before` is its state when it is tracked already. False when it is
+    /// Adds a thread that exists and has taken these page faults; `before` is its state when it is tracked already. False when it is
     /// gone.
     pub(crate) fn add_thread(
         &mut self,
-        tid: u32,
-        pid: u32,
+        (tid, pid): (u32, u32),
         at: MonoTime,
+        faults: Faults,
         before: Option<ThreadState>,
     ) -> bool {
         let Some(name) = procfs::name(pid, tid) else {
@@ -88,7 +104,10 @@ impl Book {
         };
         if !self.threads.knows(tid) {
             let ids = self.view.thread(pid, tid);
-            self.threads.add(tid, ids, self.time(at.as_nanos()), name);
+            let index = self.threads.add(tid, ids, self.time(at.as_nanos()), name);
+            if let Some(thread) = self.threads.get_mut(index) {
+                thread.faults_before = faults;
+            }
             self.before.extend(before.map(|state| (tid, state)));
         }
         true
@@ -209,6 +228,10 @@ impl Book {
             others: self.others.take(),
             waits: self.waits.take(),
             samples: std::mem::take(&mut self.samples),
+            memory_work: std::mem::take(&mut self.memory_work),
+            oom_kills: std::mem::take(&mut self.oom_kills),
+            block_io: std::mem::take(&mut self.block_io),
+            host: std::mem::take(&mut self.host_samples),
             runs,
             losses: std::mem::take(&mut self.losses),
             notes: std::mem::take(&mut self.notes),

@@ -1,28 +1,36 @@
 //! Closing the books: threads that live when the recording ends.
 
 use super::Book;
+use crate::charge::IoWait;
 use crate::close::close;
 use crate::procfs;
-use crate::recording::{OffCpuInterval, Waker, Why};
+use crate::recording::{self, Faults, OffCpuInterval, Waker, Why};
 use gpustall_trace::{MonoTime, TraceTime};
-use gpustall_wire::codes::flag;
+use gpustall_wire::codes::{flag, mode};
 use gpustall_wire::thread::{ThreadState, Totals};
 
 impl Book {
     /// Accounts a thread that lives up to `end`.
     pub(crate) fn close_thread(&mut self, tid: u32, state: ThreadState, end: MonoTime) {
         let now = procfs::state(state.tgid, tid);
-        let Some(closed) = close(state, end.as_nanos(), now) else {
+        let Some(mut closed) = close(state, end.as_nanos(), now) else {
             return;
         };
+        // Of a thread that runs, the last count is as old as its last switch.
+        if matches!(state.mode, mode::RUNNING | mode::UNKNOWN)
+            && let Some(now) = procfs::faults(state.tgid, tid)
+        {
+            closed.state.count_faults(now.minor, now.major);
+        }
         let first = self.time(closed.state.totals.first_ns);
         let thread = self.thread(tid, state.tgid, first);
         let (first, totals) = self.since_the_start(tid, closed.state.totals);
         if let Some(record) = self.threads.get_mut(thread) {
             record.first = first;
             record.last = end.in_trace(self.start);
-            record.totals = totals.into();
+            record.totals = recording::Totals::new(totals, self.options.page_allocs);
         }
+        self.unfinished_memory_work(thread, &closed.state, end);
         if closed.off {
             self.unfinished(thread, tid, &closed.state, end);
         }
@@ -52,6 +60,14 @@ impl Book {
             false => Vec::new(),
         };
         let truncated = state.flags & flag::TRUNCATED != 0;
+        let wait = self.waits.of_names(&names);
+        let iowait = state.flags & flag::IOWAIT != 0;
+        let class = wait.and_then(|id| self.waits.class(id));
+        let span = (state.out_ns, end.as_nanos());
+        if let Some(wait) = IoWait::of(why, class, iowait, span).filter(|_| woken_ns == 0) {
+            self.charges.wait(tid, wait);
+        }
+        let (minor, major) = state.faults_since_birth();
         let waker = match woken_ns {
             0 => Waker::None,
             _ => self.waker(state.wake_kind, state.waker),
@@ -63,7 +79,7 @@ impl Book {
             woken: (woken_ns != 0).then(|| self.time(woken_ns)),
             back,
             why,
-            iowait: state.flags & flag::IOWAIT != 0,
+            iowait,
             truncated,
             inferred: false,
             unfinished: true,
@@ -72,7 +88,8 @@ impl Book {
             waker,
             taker,
             giver: None,
-            wait: self.waits.of_names(&names),
+            wait,
+            faults: Faults { minor, major },
         });
     }
 }
@@ -100,6 +117,9 @@ fn minus(totals: Totals, before: &Totals) -> Totals {
         short_count,
         short_ns,
         lost_count,
-        lost_ns
+        lost_ns,
+        minor_faults,
+        major_faults,
+        page_allocs
     )
 }

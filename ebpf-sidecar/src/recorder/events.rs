@@ -1,10 +1,11 @@
 //! What each event of the probes adds to the recording.
 
 use super::Book;
+use crate::charge::IoWait;
 use crate::event::Event;
 use crate::people::name_of;
 use crate::procfs;
-use crate::recording::{self, CpuSample, OffCpuInterval, OtherId, Waker, Why};
+use crate::recording::{self, CpuSample, Faults, OffCpuInterval, OtherId, Totals, Waker, Why};
 use crate::runs::Stacks;
 use gpustall_trace::{MonoTime, TraceTime};
 use gpustall_wire::codes::{flag, waker};
@@ -32,6 +33,9 @@ impl Book {
             Event::Rename(life) => self.rename(life),
             Event::Exit(exit) => self.exit(exit),
             Event::Sample(sample) => self.sample(sample),
+            Event::MemoryWork(work) => self.memory_work(work),
+            Event::BlockIo(request) => self.block_io(request),
+            Event::OomKill(kill) => self.oom_kill(kill),
         }
     }
 
@@ -64,13 +68,23 @@ impl Book {
         let waker = self.waker(off.waker_kind, off.waker);
         let taker = whole.then(|| self.other(off.taker));
         let giver = (!inferred).then(|| self.other(off.giver));
+        let wait = self.waits.of_addresses(stack);
+        let (why, iowait) = (Why::of_class(off.class), off.flags & flag::IOWAIT != 0);
+        let until_ns = match off.woken_ns {
+            0 => off.in_ns,
+            woken_ns => woken_ns,
+        };
+        let class = wait.and_then(|id| self.waits.class(id));
+        if let Some(wait) = IoWait::of(why, class, iowait, (off.out_ns, until_ns)) {
+            self.charges.wait(off.tid, wait);
+        }
         self.intervals.push(OffCpuInterval {
             thread,
             out: self.time(out_ns),
             woken: (off.woken_ns != 0).then(|| self.time(off.woken_ns.max(out_ns))),
             back: self.time(off.in_ns),
-            why: Why::of_class(off.class),
-            iowait: off.flags & flag::IOWAIT != 0,
+            why,
+            iowait,
             truncated,
             inferred,
             unfinished: false,
@@ -79,7 +93,11 @@ impl Book {
             waker,
             taker,
             giver,
-            wait: self.waits.of_addresses(stack),
+            wait,
+            faults: Faults {
+                minor: off.minor_faults,
+                major: off.major_faults,
+            },
         });
         at
     }
@@ -166,8 +184,9 @@ impl Book {
         let index = self.thread(exit.tid, exit.tgid, first);
         if let Some(thread) = self.threads.get_mut(index) {
             (thread.first, thread.last, thread.ended) = (first, last, true);
-            thread.totals = totals.into();
+            thread.totals = Totals::new(totals, self.options.page_allocs);
         }
+        self.settle_requests_of(exit.tid);
         self.threads.bury(exit.tid);
         self.before.remove(&exit.tid);
         MonoTime::from_nanos(exit.at_ns)

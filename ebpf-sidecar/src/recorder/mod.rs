@@ -3,12 +3,14 @@
 mod book;
 mod ending;
 mod events;
+mod machine;
 
 pub(crate) use book::{Book, LossCounts};
 
 use crate::close::close;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
+use crate::host::{self, Host};
 use crate::probes::{Options, Probes};
 use crate::recording::Recording;
 use crate::symbols::KernelSymbols;
@@ -30,6 +32,7 @@ const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
 pub struct Recorder {
     probes: Probes,
     book: Book,
+    host: Host,
     symbolizer: Symbolizer,
     looked_up: Instant,
 }
@@ -63,6 +66,7 @@ impl Recorder {
         Ok(Self {
             probes,
             book,
+            host: Host::start(),
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
         })
@@ -88,8 +92,10 @@ impl Recorder {
             }
         }
         self.note_losses();
+        self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.book.look_up(&self.symbolizer);
+            self.book.settle_requests(until);
             self.looked_up = Instant::now();
         }
     }
@@ -107,6 +113,7 @@ impl Recorder {
     /// Ends the recording.
     pub fn finish(mut self) -> Recording {
         let end = self.probes.stop();
+        self.look_at_the_machine(Host::AT_LEAST, Some(end));
         while let Some(event) = self.probes.next_event() {
             let tgid = process_of(&self.probes, &self.book, &event);
             self.book.add(&event, tgid);
@@ -115,8 +122,18 @@ impl Recorder {
         for (tid, state) in self.probes.states() {
             self.book.close_thread(tid, state, end);
         }
+        self.book.end_requests(self.probes.in_flight(), end);
         self.book.look_up(&self.symbolizer);
         self.book.take(end, true)
+    }
+
+    /// Looks at the machine as a whole, when the last look is at least `after` ago. A look after the
+    /// end of the recording counts as one at its end.
+    fn look_at_the_machine(&mut self, after: Duration, end: Option<MonoTime>) {
+        let at = end.unwrap_or_else(|| MonotonicClock.now());
+        if let Some(sample) = self.host.look(after, || TraceTime::ZERO) {
+            self.book.host_sample(sample, at);
+        }
     }
 
     fn note_losses(&mut self) {
@@ -140,6 +157,9 @@ pub(crate) fn symbols(probes: &Probes) -> (Arc<KernelSymbols>, Vec<String>) {
                 .to_owned(),
         );
     }
+    notes.extend(host::pressure_problem().map(|problem| {
+        format!("{problem}: how long tasks of the machine waited for CPU, memory or I/O is unknown")
+    }));
     (Arc::new(symbols), notes)
 }
 
@@ -179,7 +199,8 @@ fn track_thread(
     shared: impl Fn(u32) -> bool,
 ) -> Result<bool, TrackError> {
     let now = MonotonicClock.now();
-    let new = probes.track(tid, pid, now)?;
+    let faults = procfs::faults(pid, tid).unwrap_or_default();
+    let new = probes.track(tid, pid, faults, now)?;
     // The probes report the beginning of those that are neither new to them nor shared.
     if !new && (book.knows(tid) || !shared(tid)) {
         return Ok(false);
@@ -189,7 +210,7 @@ fn track_thread(
         false => probes.state(tid).and_then(|state| as_of(tid, state, now)),
     };
     // It may have ended between being listed and being tracked.
-    if !book.add_thread(tid, pid, now, before) && new {
+    if !book.add_thread((tid, pid), now, faults, before) && new {
         probes.forget(tid);
     }
     Ok(true)

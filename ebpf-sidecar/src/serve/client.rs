@@ -202,6 +202,7 @@ impl Served {
     fn encode(&mut self, now: MonoTime, finished: bool, symbolizer: &Symbolizer) -> u64 {
         let before = self.encoder.events();
         self.book.look_up(symbolizer);
+        self.book.settle_requests(now);
         let part = self.book.take(now, finished);
         self.conversion.add(&part);
         let introduced = std::mem::take(&mut self.conversion.introduced);

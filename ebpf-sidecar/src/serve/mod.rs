@@ -17,6 +17,7 @@ pub use report::{Report, ServeError, Status};
 pub use socket::SocketOptions;
 
 use crate::give_up::give_up;
+use crate::host::Host;
 use crate::privilege;
 use crate::probes::{Options, Probes};
 use crate::recorder;
@@ -25,7 +26,7 @@ use admission::Admitted;
 use blazesym::symbolize::Symbolizer;
 use client::{Client, Wish};
 use gpustall_protocol::Greeting;
-use gpustall_trace::{Clock, MonotonicClock};
+use gpustall_trace::{Clock, MonotonicClock, TraceTime};
 use owners::{ClientId, Owners};
 use peer::Peer;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -62,6 +63,7 @@ pub struct Server {
     delivered: Instant,
     events: u64,
     reports: Vec<Report>,
+    host: Host,
 }
 
 impl Server {
@@ -90,6 +92,7 @@ impl Server {
             delivered: Instant::now(),
             events: 0,
             reports: Vec::new(),
+            host: Host::start(),
         })
     }
 
@@ -151,11 +154,25 @@ impl Server {
                 Wish::Gone => self.clients[index].hang_up(),
             }
         }
+        self.look_at_the_machine();
         if self.delivered.elapsed() >= DELIVER_EVERY {
             self.delivered = Instant::now();
             self.deliver();
         }
         self.send();
+    }
+
+    /// One look for all clients.
+    fn look_at_the_machine(&mut self) {
+        if !self.clients.iter().any(Client::is_served) {
+            return;
+        }
+        let now = MonotonicClock.now();
+        if let Some(sample) = self.host.look(Host::EVERY, || TraceTime::ZERO) {
+            for served in self.clients.iter_mut().filter_map(Client::served) {
+                served.book.host_sample(sample.clone(), now);
+            }
+        }
     }
 
     fn accept(&mut self) {
@@ -177,6 +194,9 @@ impl Server {
             .and_then(|admitted| self.track(index, admitted));
         match outcome {
             Ok(book) => {
+                if !self.clients.iter().any(Client::is_served) {
+                    self.host = Host::start();
+                }
                 self.clients[index].serve(book);
                 self.reports.push(Report::Served { pid, user });
             }

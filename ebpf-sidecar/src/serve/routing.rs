@@ -37,7 +37,13 @@ impl Server {
         if let Event::Fork(life) = event {
             self.owners.inherit(tid, life.other_tid);
         }
-        let owners = self.owners_of(tid);
+        let owners = match event {
+            // The kernel's threads hand in requests for whoever waits; each book knows its own.
+            Event::BlockIo(_) if !self.owners.has(tid) => {
+                self.clients.iter().map(|client| client.id).collect()
+            }
+            _ => self.owners_of(tid),
+        };
         let mut at = MonoTime::from_nanos(0);
         for client in &mut self.clients {
             if owners.contains(&client.id)
@@ -150,6 +156,10 @@ impl Server {
             {
                 served.book.close_thread(tid, state, now);
             }
+        }
+        let in_flight = self.probes.in_flight();
+        if let Some(served) = self.clients[index].served() {
+            served.book.end_requests(in_flight, now);
         }
         self.untrack(id);
         self.events += self.clients[index].finish(now, note, &self.symbolizer);

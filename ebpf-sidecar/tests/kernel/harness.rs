@@ -4,6 +4,7 @@ use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecor
 use gpustall_trace::Nanos;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -49,6 +50,13 @@ impl Job {
     /// Starts it and waits until it says that it runs.
     pub(crate) fn start(workload: &str) -> Self {
         let program = Command::new(std::env::current_exe().unwrap());
+        Self::start_as(program, workload)
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_on(workload: &str, variables: &[(&str, &Path)]) -> Self {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.envs(variables.iter().copied());
         Self::start_as(program, workload)
     }
 

@@ -4,8 +4,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cgroup;
 mod client;
+mod disk;
+mod faults;
 mod harness;
+mod host;
+mod kernel_work;
 mod life;
 mod losses;
 mod off_cpu;

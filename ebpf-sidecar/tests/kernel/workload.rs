@@ -42,7 +42,10 @@ fn entry() {
         "burners" => burners(),
         "session" => session(),
         "asks for another's process" => asks_for_anothers_process(),
-        other => panic!("no workload {other}"),
+        other => {
+            crate::kernel_work::run(other);
+            panic!("no workload {other}");
+        }
     }
     std::process::exit(0);
 }
@@ -254,7 +257,7 @@ fn asks_for_anothers_process() {
     forever();
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
     Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 
@@ -271,25 +274,25 @@ fn spin(length: Duration) {
     }
 }
 
-fn forever() {
+pub(crate) fn forever() {
     loop {
         thread::park();
     }
 }
 
 /// Threads have their names now: a name is set by the new thread itself.
-fn ready() {
+pub(crate) fn ready() {
     thread::sleep(Duration::from_millis(50));
     say("ready");
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "@{line}").unwrap();
     out.flush().unwrap();
 }
 
-fn wait_for_go() {
+pub(crate) fn wait_for_go() {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).unwrap();
 }

@@ -16,7 +16,7 @@ pub mod thread;
 mod tests;
 
 /// Version of everything in this crate: one more whenever a layout or the meaning of a code changes.
-pub const WIRE_VERSION: u32 = 1;
+pub const WIRE_VERSION: u32 = 2;
 
 /// Thread ids below this limit can be tracked: the largest `pid_max` that Linux allows.
 pub const PID_LIMIT: u32 = 4 * 1024 * 1024;

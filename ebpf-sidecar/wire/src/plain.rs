@@ -5,7 +5,7 @@
     reason = "the one place where bytes of the kernel become records"
 )]
 
-use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
+use crate::record::{BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use core::mem::size_of;
 
@@ -22,10 +22,13 @@ macro_rules! plain {
     )+};
 }
 plain!(
+    BlockIo,
     Exit,
     Life,
+    MemoryWork,
     OffCpu,
     OffCpuStack,
+    OomKill,
     Other,
     Sample,
     ThreadState,

@@ -94,11 +94,14 @@ pub mod cat {
     /// Slice on a thread: the kernel freed memory before it gave the thread what it asked for. Named
     /// `direct reclaim` or `cgroup reclaim`. Argument [`RECLAIMED`](super::arg::RECLAIMED).
     pub const RECLAIM: &str = "reclaim";
-    /// Slice on a thread: the kernel moved pages to make room for a large one.
+    /// Slice on a thread: the kernel moved pages to make room for a large one. The pages it moves
+    /// are [`MIGRATION`] inside it.
     pub const COMPACTION: &str = "compaction";
-    /// Slice on a thread: the kernel moved pages to another place or node.
+    /// Slice on a thread: the kernel moved pages to another place or node. Argument
+    /// [`MOVED`](super::arg::MOVED).
     pub const MIGRATION: &str = "migration";
-    /// Instant on the first thread of a process: the kernel killed it for want of memory.
+    /// Instant on the first thread of a process: the kernel killed it for want of memory. Argument
+    /// [`WANTED_BY`](super::arg::WANTED_BY).
     pub const OOM_KILL: &str = "oom_kill";
     /// Slice on a synthetic track beside a thread: one request to a block device, from when it was
     /// handed to the block layer until it was done; those of one thread may overlap. Named `read`,
@@ -205,9 +208,15 @@ pub mod arg {
     pub const INFERRED: &str = "inferred";
     /// Pages that a reclaim freed.
     pub const RECLAIMED: &str = "reclaimed_pages";
+    /// Pages that were moved.
+    pub const MOVED: &str = "moved_pages";
+    /// Name of the thread that wanted memory when there was none, ids in `wanted_by_tid` and
+    /// `wanted_by_pid`. Text.
+    pub const WANTED_BY: &str = "wanted_by";
     /// Name of a block device (`nvme0n1`). Text.
     pub const DISK: &str = "disk";
-    /// Name of the thread that handed in a request, its id in `submitter_tid`. Text.
+    /// Name of the thread that handed in a request for which another waited, ids in `submitter_tid`
+    /// and `submitter_pid`; who waited is then inferred from when it waited. Text.
     pub const SUBMITTER: &str = "submitter";
     /// On an [`OFF_CPU`](super::cat::OFF_CPU) slice: page faults that the thread had taken without
     /// I/O when it left the CPU, since it was born.
@@ -299,6 +308,13 @@ pub mod kind {
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
+
+/// Counter of a process: page faults without I/O, a second. Where a thread was not seen to leave its
+/// CPU, its faults are spread evenly over the time that it ran.
+pub const MINOR_FAULTS_A_SECOND: &str = "minor faults/s";
+
+/// The same for page faults that read from a disk.
+pub const MAJOR_FAULTS_A_SECOND: &str = "major faults/s";
 
 /// Counter in the Chrome view: events that a source lost so far. Its name follows after a blank.
 pub const LOST_EVENTS: &str = "lost events";
