@@ -13,6 +13,8 @@ root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
 . "$here/processor.sh"
 
+cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p gpustall-trace --examples
+
 if [ $# -eq 0 ]; then
     cd "$root"
     cargo build --quiet -p gpustall-sidecar -p gpustall-cli
@@ -25,10 +27,11 @@ if [ $# -eq 0 ]; then
         "$target/debug/examples/chrome_spans" "$made/spans.json"
     "$target/debug/gpustall" merge "$made/spans.json" "$made/kernel.trace.json" \
         -o "$made/merged.trace.json.gz" >"$made/merged.txt"
+    # More than there is room for.
+    "$target/release/examples/sample_traces" "$made" 60000 >"$made/switches.txt"
     set -- "$made"/*.trace.json*
 fi
 
-cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p gpustall-trace --examples
 failed=0
 for file in "$@"; do
     rows=$(mktemp)
