@@ -425,7 +425,7 @@ fn merge_sets_two_recordings_side_by_side_and_reports_on_them() {
     assert_eq!(merged.slices.iter().filter(off_cpu).count(), 1);
     let finding = |slice: &&Slice| merged.text(slice.cat) == cat::FINDING;
     assert!(
-        merged.slices.iter().any(|slice| finding(&&slice)),
+        merged.slices.iter().any(|slice| finding(&slice)),
         "chains are drawn"
     );
     // A place that is taken is not written over.
