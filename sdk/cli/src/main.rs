@@ -2,6 +2,7 @@
 
 mod args;
 mod finish;
+mod merge;
 mod output;
 mod report;
 
@@ -24,5 +25,6 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     match args.command {
         args::Command::Report(args) => report::run(&args),
         args::Command::Finish(args) => finish::run(&args),
+        args::Command::Merge(args) => merge::run(&args),
     }
 }

@@ -11,10 +11,12 @@
 //! The file format is described in `docs/trace-format.md`; the names that the recorder writes and
 //! the diagnosis reads are in [`vocab`].
 
+mod anchor;
 mod block;
 mod chrome;
 mod error;
 mod ids;
+mod merge;
 mod model;
 mod schema;
 mod strings;
@@ -22,12 +24,15 @@ mod time;
 mod value;
 pub mod vocab;
 
+pub use anchor::{Anchor, NoAnchor};
 pub use chrome::{
-    ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, Source,
-    WriteStats, partial_path, read, read_any, write_finished,
+    ArgsRef, EventRef, FOREIGN_ROWS, PARTIAL_BUFFER_BYTES, PartialWriter, ReadOutcome, SCHED_LINES,
+    Source, ViewOptions, WriteStats, partial_path, read, read_any, write_finished,
+    write_finished_with,
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
+pub use merge::{MergeError, Part, merge};
 pub use model::{
     Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, Flow, FlowEnd, Instant, Loss,
     Meta, Process, Slice, State, Trace, Track, TrackKind,

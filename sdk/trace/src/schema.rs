@@ -18,3 +18,5 @@ pub(crate) const COUNTER_EVENT: &str = "gpustall.counter";
 pub(crate) const END_EVENT: &str = "gpustall.end";
 /// Category of the counter samples that are a [`Loss`](crate::Loss).
 pub(crate) const LOSS_CAT: &str = "gpustall.loss";
+/// Category of the instant that says what the scheduler tracks of a finished file lack.
+pub(crate) const LEFT_OUT_CAT: &str = "gpustall.left_out";

@@ -3,8 +3,8 @@
 use super::introduce::{note, process, track};
 use super::json;
 use super::line::Line;
-use crate::schema::{COUNTER_EVENT, LOSS_CAT};
-use crate::{EventRef, Interval, Pid, Tid, TraceTime, ValueRef, vocab};
+use crate::schema::{COUNTER_EVENT, LEFT_OUT_CAT, LOSS_CAT};
+use crate::{EventRef, Interval, Nanos, Pid, Tid, TraceTime, ValueRef, vocab};
 
 /// Where an event lies.
 pub(super) type Place = (Pid, Tid);
@@ -236,6 +236,22 @@ pub(super) fn async_slice<'a>(
     line.time("ts", span.end.as_nanos());
     line.named(name, cat);
     line.local_id(id);
+    line.end();
+}
+
+/// An instant that says what the scheduler tracks lack. It is no event of the recording.
+pub(super) fn left_out(out: &mut Vec<u8>, owner: Pid, drawn: u64, left_out: u64, longest: Nanos) {
+    let mut line = Line::at(out, b'i', (owner, Tid(owner.0)));
+    line.time("ts", 0);
+    line.text("s", "t");
+    line.named("scheduler tracks are not complete", LEFT_OUT_CAT);
+    line.raw(",\"marker\":true");
+    let args = [
+        ("drawn", ValueRef::U64(drawn)),
+        ("left_out", ValueRef::U64(left_out)),
+        ("longest_left_out_ns", ValueRef::U64(longest.get())),
+    ];
+    line.args(args.into_iter());
     line.end();
 }
 

@@ -1,10 +1,11 @@
 //! The finished file: the Chrome view of a trace, and after it everything, lossless.
 
 use super::output::Output;
+use super::sched::{Sched, ViewOptions};
 use super::{encode, introduce, json, layout};
 use crate::block;
 use crate::schema::{PRODUCER, TRACE_SCHEMA};
-use crate::{Args, Trace, TrackKind, Value, ValueRef, WriteError};
+use crate::{Args, Nanos, Trace, TrackKind, Value, ValueRef, WriteError};
 use layout::Layout;
 use std::io::{self, Write};
 use std::path::Path;
@@ -35,9 +36,17 @@ pub struct WriteStats {
     pub lanes: u64,
     /// Slices on those lanes.
     pub slices_on_lanes: u64,
+    /// Lines of scheduler text.
+    pub sched_lines: u64,
+    /// Stretches off CPU for which there was no room in the scheduler text; they are not slices of
+    /// the Chrome view either.
+    pub off_cpu_left_out: u64,
 }
 
 /// Writes `trace` to `path` as Chrome JSON, gzip if the name ends in `.gz`.
+///
+/// Stretches off CPU ([`cat::OFF_CPU`](crate::vocab::cat::OFF_CPU)) become scheduler tracks; when
+/// there are more than viewers take, the stalls of findings come first ([`ViewOptions::of`]).
 ///
 /// The file appears at once when it is complete; one that was there is replaced only then. The
 /// order of the events in `trace` does not matter.
@@ -47,8 +56,22 @@ pub struct WriteStats {
 /// [`WriteError`] when the file cannot be made or written to its end (a full disk). Nothing is
 /// left behind then, and what was at `path` stays.
 pub fn write_finished(path: &Path, trace: &Trace) -> Result<WriteStats, WriteError> {
+    write_finished_with(path, trace, &ViewOptions::of(trace))
+}
+
+/// As [`write_finished`], with a say in what viewers are shown.
+///
+/// # Errors
+///
+/// As [`write_finished`].
+pub fn write_finished_with(
+    path: &Path,
+    trace: &Trace,
+    options: &ViewOptions,
+) -> Result<WriteStats, WriteError> {
     let output = Output::create(path)?;
-    let layout = layout::layout(trace);
+    let sched = Sched::new(trace, options);
+    let layout = layout::layout(trace, |slice| sched.hides(slice));
     let mut stats = WriteStats::default();
     stats.bytes = output.complete(|file| {
         let mut lines = Lines {
@@ -56,8 +79,10 @@ pub fn write_finished(path: &Path, trace: &Trace) -> Result<WriteStats, WriteErr
             buffer: Vec::with_capacity(2 * FLUSH_BYTES),
         };
         head(&mut lines.buffer, trace);
-        view(&mut lines, trace, &layout, &mut stats)?;
-        lines.buffer.extend_from_slice(b"],\n\"gpustall\":");
+        view(&mut lines, trace, &layout, &sched, &mut stats)?;
+        lines.buffer.extend_from_slice(b"],\n");
+        scheduler(&mut lines, trace, &sched, &mut stats)?;
+        lines.buffer.extend_from_slice(b"\"gpustall\":");
         block::write(trace, &mut lines.buffer, |buffer| spill(buffer, lines.file))?;
         // No newline: Perfetto refuses a file whose last piece of 32 MiB is blank.
         lines.buffer.push(b'}');
@@ -107,6 +132,7 @@ fn view(
     lines: &mut Lines<'_>,
     trace: &Trace,
     layout: &Layout<'_>,
+    sched: &Sched<'_>,
     stats: &mut WriteStats,
 ) -> io::Result<()> {
     for p in &trace.processes {
@@ -165,12 +191,38 @@ fn view(
         lines.add(|out| encode::async_slice(out, a.pid, name, cat, a.id, a.span, args))?;
         stats.async_slices += 1;
     }
+    if sched.left_out() > 0 {
+        let longest = Nanos::new(sched.longest_hidden_ns);
+        lines.add(|out| {
+            encode::left_out(out, trace.meta.pid, sched.drawn, sched.left_out(), longest)
+        })?;
+    }
     lines.add(|out| {
         introduce::end(out, trace.meta.pid);
         // The last element of a JSON array has no comma.
         out.truncate(out.len() - 2);
         out.push(b'\n');
     })
+}
+
+/// Writes the text from which viewers make the scheduler tracks.
+fn scheduler(
+    lines: &mut Lines<'_>,
+    trace: &Trace,
+    sched: &Sched<'_>,
+    stats: &mut WriteStats,
+) -> io::Result<()> {
+    stats.off_cpu_left_out = sched.left_out();
+    if sched.line_count() == 0 {
+        return Ok(());
+    }
+    lines.buffer.extend_from_slice(b"\"systemTraceEvents\":\"");
+    for line in sched.lines(trace) {
+        lines.add(|out| line.append(out))?;
+        stats.sched_lines += 1;
+    }
+    lines.buffer.extend_from_slice(b"\",\n");
+    Ok(())
 }
 
 /// Arguments with their texts.

@@ -24,15 +24,15 @@ pub(super) struct Lane {
 /// The Chrome view of a trace.
 pub(super) struct Layout<'t> {
     pub(super) lanes: Vec<Lane>,
-    /// The place of each slice; `None` if its track does not exist.
+    /// The place of each slice; `None` if its track does not exist, or it is not drawn.
     pub(super) slices: Vec<Option<Place>>,
     pub(super) flows: Vec<PlacedFlow<'t>>,
 }
 
-/// Lays out `trace`.
-pub(super) fn layout(trace: &Trace) -> Layout<'_> {
+/// Lays out `trace`, without the slices at the positions that `hides` names.
+pub(super) fn layout(trace: &Trace, hides: impl Fn(usize) -> bool) -> Layout<'_> {
     let mut slices_of: Vec<Vec<u32>> = vec![Vec::new(); trace.tracks.len()];
-    for (i, slice) in trace.slices.iter().enumerate() {
+    for (i, slice) in trace.slices.iter().enumerate().filter(|(i, _)| !hides(*i)) {
         if let Some(list) = slices_of.get_mut(slice.track.index()) {
             list.push(i as u32);
         }

@@ -13,10 +13,12 @@ mod line;
 mod output;
 mod partial;
 mod read;
+mod sched;
 mod stream;
 
 pub use event::{ArgsRef, EventRef};
-pub use finished::{WriteStats, write_finished};
+pub use finished::{WriteStats, write_finished, write_finished_with};
 pub use kineto::{FOREIGN_ROWS, read_any};
 pub use partial::{PARTIAL_BUFFER_BYTES, PartialWriter, partial_path};
 pub use read::{ReadOutcome, Source, read};
+pub use sched::{SCHED_LINES, ViewOptions};

@@ -3,6 +3,7 @@
 //! Until the earliest event is known, times are nanoseconds on the file's own clock, shifted so
 //! that they are never negative; [`finish`](super::finish) counts them from that event.
 
+use super::anchors::Anchors;
 use super::category::{Place, category};
 use super::cursor::Text;
 use super::event::Event;
@@ -13,6 +14,7 @@ use super::lanes::{Key, Lanes};
 use super::number::nanos;
 use super::processes::Processes;
 use super::text::Texts;
+use crate::anchor::ANCHOR;
 use crate::{CounterSeries, Instant, Interval, Nanos, Slice, Symbol, Trace, TraceTime};
 use std::collections::HashMap;
 
@@ -36,6 +38,7 @@ pub(super) struct Collector {
     pub(super) halves: Halves,
     pub(super) flows: Flows,
     pub(super) found: Found,
+    pub(super) anchors: Anchors,
     keeper: Keeper,
     pub(super) series: HashMap<CounterSeries, u32>,
     /// Time of the earliest event.
@@ -128,6 +131,9 @@ impl Collector {
     fn instant(&mut self, event: &Event<'_>) -> Result<(), Unusable> {
         let at = self.time(event)?;
         let lane = self.lane(event);
+        if event.name.raw.starts_with(ANCHOR.as_bytes()) {
+            return self.anchor(event, lane, at);
+        }
         let (cat, _) = self.cat(event);
         let name = self.text(event.name);
         let strings = &mut self.trace.strings;
@@ -142,6 +148,15 @@ impl Collector {
             at,
             args,
         });
+        Ok(())
+    }
+
+    /// What our layer around another recorder put into its file.
+    fn anchor(&mut self, event: &Event<'_>, lane: u32, at: TraceTime) -> Result<(), Unusable> {
+        let name = std::str::from_utf8(event.name.raw).map_err(|_| Unusable)?;
+        let anchor = name.parse().map_err(|_| Unusable)?;
+        let process = self.lanes.lanes[lane as usize].pid;
+        self.anchors.add(lane, process, unshifted(at), anchor);
         Ok(())
     }
 

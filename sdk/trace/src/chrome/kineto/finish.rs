@@ -31,6 +31,7 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
     let first = c.first.unwrap_or_default();
     let mut trace = std::mem::take(&mut c.trace);
     let end = last(&trace).max(c.halves.last()).unwrap_or(first);
+    c.processes.anchored = c.anchors.processes();
     let without_begin = c.halves.finish(&mut trace, &mut c.processes, end);
     trace.flows = c.flows.finish(&c.lanes, &trace.strings);
     from_start(&mut trace, first);
@@ -55,11 +56,25 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
                 if kind == TrackKind::Thread {
                     *per_pid.entry(pid).or_default() += slices;
                 }
+                // Ids in a file with anchors are its own; a thread without one is none of the machine's.
+                let anchor = c.anchors.thread(lane).filter(|id| !ids.contains(id));
+                let (tid, kind) = match (anchor, c.processes.anchored.is_empty()) {
+                    (Some((_, tid)), _) => (Some(i64::from(tid.0)), TrackKind::Thread),
+                    (None, true) => (tid, kind),
+                    (None, false) => (None, TrackKind::Synthetic),
+                };
                 let named = c.processes.thread(lane);
+                let mut name = named.name_or(own.tid, "thread", &mut trace.strings);
+                // A recorder with numbers of its own calls a thread without a name by that.
+                if let (Some((_, of)), Some(number)) = (anchor, own.tid.number())
+                    && trace.strings.get(name) == number.to_string()
+                {
+                    name = trace.strings.intern(&format!("thread {of}"));
+                }
                 Track {
                     pid,
                     tid: Tid(tid.map_or(FIRST_TID, |tid| tid as u32)),
-                    name: named.name_or(own.tid, "thread", &mut trace.strings),
+                    name,
                     sort: named.sort,
                     kind,
                 }
@@ -113,7 +128,9 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
         false => Source::Chrome,
     };
     let zero = unshifted(first);
+    let clock = c.anchors.clock(zero);
     let unix = match header.base_ns {
+        _ if clock.is_some() => clock.map_or(0, |(_, unix)| unix as i64),
         0 if zero >= EPOCH_NS => zero,
         0 => 0,
         base => base.saturating_add(zero),
@@ -126,10 +143,10 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
             _ => "chrome",
         }
         .into(),
-        start_mono: MonoTime::default(),
+        start_mono: clock.map_or(MonoTime::default(), |(mono, _)| mono),
         start_unix_ns: u64::try_from(unix).unwrap_or(0),
         end: TraceTime::from_nanos(end.since(first).get()),
-        pid: busiest(&per_pid),
+        pid: c.anchors.any_process().unwrap_or_else(|| busiest(&per_pid)),
         state: if whole {
             State::Finished
         } else {

@@ -26,6 +26,11 @@ impl Key {
         }
     }
 
+    /// The key of an integer.
+    pub(super) fn of_number(number: i64) -> Self {
+        Self(number)
+    }
+
     /// The integer, if it is one.
     pub(super) fn number(self) -> Option<i64> {
         self.text().is_none().then_some(self.0)

@@ -4,6 +4,7 @@
 //! The text is read in pieces of a megabyte; each event is parsed where it stands and only what
 //! the diagnosis uses is kept. What is kept, and how it is named, is in `docs/trace-format.md`.
 
+mod anchors;
 mod category;
 mod collect;
 mod counters;

@@ -37,6 +37,8 @@ pub(super) struct Processes {
     processes: HashMap<Key, Named>,
     threads: HashMap<u32, Named>,
     pids: HashMap<Key, Pid>,
+    /// Those that the file says the ids of.
+    pub(super) anchored: HashMap<Key, Pid>,
     /// In the order in which events first were of them.
     order: Vec<Key>,
 }
@@ -55,10 +57,12 @@ impl Processes {
     /// The id of a process that has events.
     pub(super) fn used(&mut self, key: Key) -> Pid {
         let order = &mut self.order;
+        let anchored = self.anchored.get(&key).copied();
         *self.pids.entry(key).or_insert_with(|| {
             order.push(key);
-            match key.number() {
-                Some(number @ 0..ID_LIMIT) => Pid(number as u32),
+            match (anchored, key.number()) {
+                (Some(pid), _) => pid,
+                (None, Some(number @ 0..ID_LIMIT)) => Pid(number as u32),
                 _ => Pid(FIRST_MADE_UP.saturating_add(order.len() as u32)),
             }
         })
@@ -70,9 +74,11 @@ impl Processes {
         for key in &self.order {
             let unnamed = Named::default();
             let named = self.processes.get(key).unwrap_or(&unnamed);
+            let key_named = self.anchored.get(key);
+            let key_named = key_named.map_or(*key, |pid| Key::of_number(pid.0.into()));
             list.push(Process {
                 pid: self.pids[key],
-                name: named.name_or(*key, "process", strings),
+                name: named.name_or(key_named, "process", strings),
                 sort: named.sort,
             });
         }

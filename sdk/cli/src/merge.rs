@@ -1,0 +1,51 @@
+//! `gpustall merge`.
+
+use crate::args::MergeArgs;
+use crate::finish::{same, unwritten};
+use crate::output::{complain, print};
+use anyhow::bail;
+use gpustall_diagnose::{annotate, diagnose};
+use gpustall_trace::{MergeError, Part, merge, read_any, write_finished};
+use std::fs;
+use std::process::ExitCode;
+
+/// Writes the merged trace and says what it shows.
+pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
+    let output = &args.output;
+    if args.traces.iter().any(|trace| same(trace, output)) {
+        bail!(
+            "{} is one of the traces itself; say another place for the merged one with -o",
+            output.display()
+        );
+    }
+    if fs::metadata(output).is_ok_and(|there| there.is_file()) {
+        bail!(
+            "{} is there already; remove it, or say another place with -o",
+            output.display()
+        );
+    }
+    for (i, second) in args.traces.iter().enumerate() {
+        if let Some(first) = args.traces[..i].iter().find(|first| same(first, second)) {
+            let (first, second) = (first.display().to_string(), second.display().to_string());
+            return Err(MergeError::Same { first, second }.into());
+        }
+    }
+    let mut parts = Vec::new();
+    for path in &args.traces {
+        let label = path.display().to_string();
+        let mut outcome = read_any(path)?;
+        for warning in outcome.warnings {
+            complain("warning", &format!("{label}: {warning}"));
+            let note = format!("In {label}, {warning}.");
+            outcome.trace.meta.notes.push(note);
+        }
+        let trace = outcome.trace;
+        parts.push(Part { label, trace });
+    }
+    let mut trace = merge(parts)?;
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    write_finished(output, &trace).map_err(unwritten)?;
+    print(&format!("{report}\n\ntrace: {}", output.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
