@@ -16,6 +16,7 @@ use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::shortage;
 use gpustall_trace::Nanos;
@@ -38,6 +39,7 @@ pub(crate) struct Run<'a> {
     pub(crate) steps: &'a Steps,
     pub(crate) loaders: &'a [LoaderFacts],
     pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
 }
@@ -45,8 +47,8 @@ pub(crate) struct Run<'a> {
 /// The group that a stall belongs to.
 pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
     let loader = match stall.source {
-        Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
-        Source::Phase(_) | Source::Device => None,
+        Source::Wait(i) if stall.cause.is_data() => timeline.waits.get(i).map(|wait| wait.loader),
+        _ => None,
     };
     (stall.cause, loader)
 }
@@ -181,7 +183,7 @@ impl Run<'_> {
                 // The ends of an epoch say nothing about who made its batches.
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
-            Source::Phase(_) | Source::Device => false,
+            _ => false,
         }
     }
 

@@ -51,10 +51,12 @@ mod stats;
 mod steps;
 mod tally;
 mod text;
+mod threads;
 mod timeline;
 mod trainers;
 mod verdict;
 mod wait_cause;
+mod waits;
 mod window;
 mod workers;
 mod worst;
@@ -65,13 +67,14 @@ pub use finding::KERNEL_START_NS;
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
 pub use piece::{Edge, PieceKind};
-pub use remedy::WORKERS_BUSY_SHARE;
 pub use report::{
     CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
     REPORT_SCHEMA, Report, Stall, StallPiece, Unfinished, Worker,
 };
+pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
 pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};
 

@@ -7,15 +7,13 @@ use crate::links::percent;
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
 use crate::report::Worker;
+use crate::rules::WORKERS_BUSY_SHARE;
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
-
-/// Workers that are busy for at least this share of the window are why batches are late.
-pub const WORKERS_BUSY_SHARE: f64 = 0.7;
 
 /// What is known where a finding is.
 pub(crate) struct Facts<'a> {

@@ -71,12 +71,13 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
 /// others; otherwise the finding.
 fn whole_share(report: &Report, finding: &Finding) -> f64 {
-    let waits = [Cause::Data, Cause::DataCompute, Cause::DataContended];
-    if !waits.contains(&finding.cause) {
+    if !finding.cause.is_batch() {
         return finding.share;
     }
-    let of = |cause: &Cause| report.breakdown.get(&cause.to_string());
-    waits.iter().filter_map(of).sum()
+    let waits = Cause::ALL.iter().filter(|cause| cause.is_batch());
+    waits
+        .filter_map(|cause| report.breakdown.get(cause.id()))
+        .sum()
 }
 
 fn hang(open: &Unfinished) -> String {
@@ -90,7 +91,9 @@ fn hang(open: &Unfinished) -> String {
 
 fn noun(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute | Cause::DataContended => "data wait",
+        cause if cause.is_batch() => "data wait",
+        Cause::HostPreempted => "the trainer waiting for a CPU",
+        Cause::HostBlocked => "the trainer being blocked",
         Cause::DataStartup => "waiting for the first batch of an epoch",
         Cause::HostMetrics => "metrics work",
         Cause::HostCheckpoint => "checkpointing",
@@ -107,7 +110,7 @@ fn noun(cause: Cause) -> &'static str {
         Cause::GpuLaunchLatency => "submitted kernels that have not begun",
         Cause::CommExposed => "communication that nothing hides",
         Cause::CommStraggler => "waiting for the slowest device",
-        Cause::Unknown => "not explained by anything recorded",
+        _ => "not explained by anything recorded",
     }
 }
 
