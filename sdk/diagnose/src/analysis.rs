@@ -11,6 +11,7 @@ use crate::links::percent;
 use crate::report::{Device, Loader, REPORT_SCHEMA, Report, Worker};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
+use crate::thread_table::tables;
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
@@ -88,6 +89,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
+    let (threads, processes) = tables(timeline, trainers);
     let mut report = Report {
         schema: REPORT_SCHEMA,
         name: trace.meta.name.clone(),
@@ -108,13 +110,18 @@ pub(crate) fn report(trace: &Trace) -> Report {
         findings,
         loaders,
         workers: workers.iter().map(|(_, worker)| worker.clone()).collect(),
+        threads,
+        processes,
         phases: job::phases(timeline, trainers, judged),
         faults: job::faults(timeline, trainers),
         unfinished: job::unfinished(timeline, trainers),
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, job::lost_pipeline(trace));
+    let watched = trainers
+        .iter()
+        .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
+    add_notes(&mut report, job::lost_pipeline(trace), watched);
     job::advise_on_hang(&mut report);
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
@@ -235,8 +242,9 @@ fn only_spans(lost: &BTreeMap<String, u64>) -> bool {
     lost.keys().all(|source| source == "user spans")
 }
 
-fn add_notes(report: &mut Report, lost_pipeline: bool) {
-    if let Some(share) = shortage(report.workers.iter()) {
+/// `watched`: whether the scheduler's events of all trainers are known.
+fn add_notes(report: &mut Report, lost_pipeline: bool, watched: bool) {
+    if let Some(share) = shortage(report.workers.iter()).filter(|_| !watched) {
         report.notes.push(format!(
             "The threads that make batches waited for a CPU for {} of their get and collate: what \
              counts as compute may be waiting for one too.",

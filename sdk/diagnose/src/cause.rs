@@ -185,6 +185,11 @@ impl Cause {
         matches!(self, TransferBandwidth | TransferPageable | TransferStaging)
     }
 
+    /// Whether a thread of the host was held up, whatever it was in.
+    pub(crate) fn is_held_up(self) -> bool {
+        matches!(self, Cause::HostPreempted | Cause::HostBlocked)
+    }
+
     /// Whether the trainer waited for a batch.
     pub(crate) fn is_data(self) -> bool {
         self == Cause::DataStartup || self.is_batch()

@@ -21,6 +21,8 @@ pub(crate) struct Waits {
     busy: HashMap<LoaderKey, (f64, u64)>,
     /// CPUs that were free on average; `None` if it is not known how many there are.
     pub(crate) free_cpus: Option<f64>,
+    /// CPUs that others than the job's watched threads kept busy, where it was counted.
+    pub(crate) taken_cpus: f64,
 }
 
 impl Waits {
@@ -38,10 +40,15 @@ impl Waits {
                 sum.1 += 1;
             }
         }
+        let own = own_cpus(timeline, window.span);
+        let used = used_cpus(timeline, window.span).unwrap_or(0.0).max(own);
+        let cpus = timeline.trace.meta.cpus;
+        let known = cpus > 0 && !window.span.is_empty();
         Self {
             causes: wait_causes(timeline),
             busy,
-            free_cpus: free_cpus(timeline, window.span),
+            free_cpus: known.then(|| (f64::from(cpus) - used).max(0.0)),
+            taken_cpus: used - own,
         }
     }
 
@@ -119,21 +126,17 @@ fn place(wait: &Wait, piece: &Piece) -> Place {
     }
 }
 
-/// CPUs of the job that were free on average in `window`: those that it may use less those that
-/// its watched threads ran on; less all that were busy, where the machine has no more than those.
-fn free_cpus(timeline: &Timeline<'_>, window: Interval) -> Option<f64> {
-    let cpus = timeline.trace.meta.cpus;
-    if cpus == 0 || window.is_empty() {
-        return None;
-    }
+/// CPUs that the job's watched threads ran on in `window`, on average.
+fn own_cpus(timeline: &Timeline<'_>, window: Interval) -> f64 {
     let lanes = timeline.kernel.iter();
     let ran: Nanos = lanes.map(|(_, lane)| lane.running(window)).sum();
-    let own = ran.share_of(window.len());
-    let used = match machine(timeline) {
-        n if n == u64::from(cpus) => busy_cpus(timeline, window).unwrap_or(0.0).max(own),
-        _ => own,
-    };
-    Some((f64::from(cpus) - used).max(0.0))
+    ran.share_of(window.len())
+}
+
+/// CPUs that anything ran on, where it was counted for those of the job and for no others.
+fn used_cpus(timeline: &Timeline<'_>, window: Interval) -> Option<f64> {
+    let same = machine(timeline) == u64::from(timeline.trace.meta.cpus);
+    same.then(|| busy_cpus(timeline, window)).flatten()
 }
 
 /// How many CPUs of the machine have a counter.
@@ -151,7 +154,7 @@ fn machine(timeline: &Timeline<'_>) -> u64 {
 
 /// CPUs of the machine that were busy on average, where it was counted. A sample is of the time
 /// since the one before it.
-pub(crate) fn busy_cpus(timeline: &Timeline<'_>, window: Interval) -> Option<f64> {
+fn busy_cpus(timeline: &Timeline<'_>, window: Interval) -> Option<f64> {
     let trace = timeline.trace;
     let name = trace.strings.find(host::CPUS_BUSY)?;
     let series = trace

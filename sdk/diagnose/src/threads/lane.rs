@@ -36,7 +36,7 @@ pub(crate) struct Lane {
     pub(crate) samples: Vec<Sample>,
     /// Reclaim, compaction, migration.
     pub(crate) memory: Vec<Interval>,
-    /// By start.
+    /// By end.
     pub(crate) requests: Vec<Request>,
     /// Of each thread that had the id.
     pub(crate) totals: Vec<Totals>,
@@ -51,7 +51,7 @@ impl Lane {
     pub(crate) fn lay_out(&mut self, end: TraceTime) {
         self.off.sort_by_key(|off| (off.span.start, off.span.end));
         self.samples.sort_by_key(|sample| sample.at);
-        self.requests.sort_by_key(|request| request.span.start);
+        self.requests.sort_by_key(|request| request.span.end);
         let whole = [Interval::new(TraceTime::ZERO, end)];
         let claims: Vec<Claim> = self.off.iter().map(|off| claim(off.span)).collect();
         let watched: Vec<Claim> = self.watched().into_iter().map(claim).collect();
@@ -166,20 +166,31 @@ impl Lane {
         }
     }
 
-    /// The samples that were taken in `span`.
+    /// The samples that were taken in `span`, its start not counted and its end counted: a sample
+    /// stands for the time before it.
     pub(crate) fn samples_in(&self, span: Interval) -> &[Sample] {
-        let first = self.samples.partition_point(|of| of.at < span.start);
-        let end = self.samples.partition_point(|of| of.at < span.end);
+        let first = self.samples.partition_point(|of| of.at <= span.start);
+        let end = self.samples.partition_point(|of| of.at <= span.end);
         self.samples.get(first..end).unwrap_or_default()
     }
 
-    /// The requests that were handed in in `span`.
-    pub(crate) fn requests_in(&self, span: Interval) -> &[Request] {
+    /// The requests that were done in `span`, its start not counted and its end counted: what a
+    /// thread waits for is done before it is woken.
+    pub(crate) fn requests_done_in(&self, span: Interval) -> &[Request] {
         let first = self
             .requests
-            .partition_point(|of| of.span.start < span.start);
-        let end = self.requests.partition_point(|of| of.span.start < span.end);
+            .partition_point(|of| of.span.end <= span.start);
+        let end = self.requests.partition_point(|of| of.span.end <= span.end);
         self.requests.get(first..end).unwrap_or_default()
+    }
+
+    /// The longest stretch off CPU in `span`: how much of it lies there, and which it is.
+    pub(crate) fn worst_off(&self, span: Interval) -> Option<(Nanos, &Off)> {
+        let off = self
+            .during(span)
+            .filter_map(|of| Some((of.span.len(), of.off?)));
+        let (length, at) = off.max_by_key(|&(length, at)| (length, std::cmp::Reverse(at)))?;
+        Some((length, self.off.get(at)?))
     }
 
     /// Says of a futex wait that the thread which ended it did this thread's work meanwhile.

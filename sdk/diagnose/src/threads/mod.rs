@@ -3,10 +3,12 @@
 
 mod lane;
 mod read;
+mod sums;
 
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
-pub(crate) use read::{Off, Request, Sample, Totals, tid_of};
+pub(crate) use read::tid_of;
+pub(crate) use sums::{StateSums, What, Who};
 
 use crate::id_map::IdMap;
 use crate::rules::BlockedOn;
