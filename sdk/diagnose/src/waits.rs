@@ -9,6 +9,7 @@ use crate::rules::{MIN_FREE_CPUS, Place, ThreadState, WORKERS_BUSY_SHARE, WaitMo
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
 use crate::window::Window;
+use crate::workers::CONTENDED_MIN_RUNNABLE_SHARE;
 use gpustall_trace::vocab::host;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 use std::collections::HashMap;
@@ -17,12 +18,43 @@ use std::collections::HashMap;
 pub(crate) struct Waits {
     /// Of each, without the scheduler.
     pub(crate) causes: Vec<Cause>,
-    /// Busy shares of the workers of each loader, summed up, and how many workers.
-    busy: HashMap<LoaderKey, (f64, u64)>,
+    /// The workers of each loader.
+    crews: HashMap<LoaderKey, Crew>,
     /// CPUs that were free on average; `None` if it is not known how many there are.
     pub(crate) free_cpus: Option<f64>,
     /// CPUs that others than the job's watched threads kept busy, where it was counted.
     pub(crate) taken_cpus: f64,
+}
+
+/// Workers of one loader, shares summed up over them.
+#[derive(Debug, Clone, Copy, Default)]
+struct Crew {
+    workers: u64,
+    /// Of the window, in get or collate.
+    busy: f64,
+    /// Of that, what is known of the scheduler's states, and what they waited for a CPU.
+    known: f64,
+    waited: f64,
+}
+
+impl Crew {
+    fn add(&mut self, worker: &Worker) {
+        self.workers += 1;
+        self.busy += worker.busy_share;
+        if let Some(share) = worker.runnable_share {
+            self.known += worker.busy_share;
+            self.waited += worker.busy_share * share;
+        }
+    }
+
+    fn is_busy(self) -> bool {
+        self.workers > 0 && self.busy >= WORKERS_BUSY_SHARE * self.workers as f64
+    }
+
+    /// Whether they have too few CPUs already.
+    fn is_short(self) -> bool {
+        self.known > 0.0 && self.waited >= CONTENDED_MIN_RUNNABLE_SHARE * self.known
+    }
 }
 
 impl Waits {
@@ -32,12 +64,10 @@ impl Waits {
         window: &Window,
         workers: &[(Option<LoaderKey>, Worker)],
     ) -> Self {
-        let mut busy: HashMap<LoaderKey, (f64, u64)> = HashMap::new();
+        let mut crews: HashMap<LoaderKey, Crew> = HashMap::new();
         for (loader, worker) in workers {
             if let Some(loader) = loader {
-                let sum = busy.entry(*loader).or_default();
-                sum.0 += worker.busy_share;
-                sum.1 += 1;
+                crews.entry(*loader).or_default().add(worker);
             }
         }
         let own = own_cpus(timeline, window.span);
@@ -46,7 +76,7 @@ impl Waits {
         let known = cpus > 0 && !window.span.is_empty();
         Self {
             causes: wait_causes(timeline),
-            busy,
+            crews,
             free_cpus: known.then(|| (f64::from(cpus) - used).max(0.0)),
             taken_cpus: used - own,
         }
@@ -74,14 +104,15 @@ impl Waits {
                 }
             }
         };
-        let (sum, count) = self.busy.get(&wait.loader).copied().unwrap_or_default();
+        let crew = self.crews.get(&wait.loader).copied().unwrap_or_default();
+        let free = self.free_cpus.map(|free| free >= MIN_FREE_CPUS);
         let mut moment = WaitMoment {
             startup: otherwise == Cause::DataStartup,
             place: Place::Waiting,
             state: ThreadState::Unknown,
             memory: false,
-            workers_busy: count > 0 && sum >= WORKERS_BUSY_SHARE * count as f64,
-            cpu_free: self.free_cpus.map(|free| free >= MIN_FREE_CPUS),
+            workers_busy: crew.is_busy(),
+            cpu_free: free.map(|free| free && !crew.is_short()),
             otherwise,
         };
         for piece in wait_pieces(timeline, wait, &[part]) {

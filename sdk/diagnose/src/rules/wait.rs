@@ -38,7 +38,8 @@ pub struct WaitMoment {
     pub memory: bool,
     /// Whether the loader's workers were busy for [`WORKERS_BUSY_SHARE`] of the window.
     pub workers_busy: bool,
-    /// Whether [`MIN_FREE_CPUS`] were free; `None` if it is not known.
+    /// Whether [`MIN_FREE_CPUS`] were free and the loader's workers did not wait for one much; `None`
+    /// if it is not known.
     pub cpu_free: Option<bool>,
     /// The cause of the wait without the scheduler.
     pub otherwise: Cause,
@@ -132,10 +133,11 @@ pub const WAIT_RULES: [WaitRule; 10] = [
         charges: "data.worker-limit",
         definition: "The charged thread is a worker in get or collate, and the loader's workers \
             are in get or collate for at least 70 % of the window (mean over them). And this one \
-            is blocked on something other than its own process's threads; or half a CPU or more \
-            was free on average in the window, of those that the job may use: less those that its \
-            watched threads ran on or, where the trace has a `cpu busy %` counter for each CPU of \
-            the job and for no other and it is more, less the mean of `cpus busy`.",
+            is blocked on something other than its own process's threads; or a CPU was free: on \
+            average half a CPU or more in the window, of those that the job may use, less those \
+            that its watched threads ran on or, where the trace has a `cpu busy %` counter for \
+            each CPU of the job and for no other and it is more, less the mean of `cpus busy`; and \
+            the loader's workers waited for one for less than 20 % of their get and collate.",
         test: |m| {
             let room = match m.state {
                 ThreadState::Blocked(on) => on != BlockedOn::OwnThread || m.cpu_free == Some(true),
