@@ -73,7 +73,8 @@ fn a_worker_without_a_cpu_is_contended_and_who_had_it_is_named() {
     let finding = &report.findings[0];
     assert!(finding.remedy.contains("spinner had the CPU"), "{text}");
     assert_eq!(finding.evidence["share_of_waits"], 0.666667);
-    assert_eq!(report.workers[0].runnable_share, Some(0.4));
+    let waited = report.workers[0].runnable_share.expect("it was watched");
+    assert!((waited - 0.4).abs() < 0.01);
     let depths: Vec<u32> = finding.chain.iter().map(|link| link.depth).collect();
     assert_eq!(depths, [0, 1, 2, 3]);
 }
@@ -538,13 +539,10 @@ fn a_finding_says_that_events_behind_it_were_lost() {
     );
     assert!(caveat.contains("7 from off-cpu intervals"), "{report}");
     // Beyond 1 % of its time a thread is not known to run, and the cause is coarser.
-    assert!(report.charges_ns.contains_key("data.worker-limit"));
+    assert!(report.charges_ns.contains_key("data.compute"));
     let report = lossy(END * 1000 / 100 + 1);
     assert!(report.charges_ns["data"] > 0);
-    assert!(
-        !report.charges_ns.contains_key("data.worker-limit"),
-        "{report}"
-    );
+    assert!(!report.charges_ns.contains_key("data.compute"), "{report}");
     assert_eq!(report.charges_ns["data.contended"], STEPS * PLANT * 1_000);
 }
 
