@@ -8,9 +8,13 @@ use common::{Builder, V};
 use gpustall_diagnose::diagnose;
 use gpustall_trace::vocab::{arg, cat};
 use proptest::prelude::*;
-use state_oracle::{END, Kernel, On, State, TIDS, UNIT, kernel};
+use state_oracle::{Kernel, On, State, TIDS, kernel};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+
+/// Nanoseconds of one moment: a sample stands for ten of them.
+const UNIT: u64 = 1_000_000;
+const END: u64 = 300;
 
 /// What lies on the trainer's thread.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -195,7 +199,7 @@ proptest! {
     fn every_moment_is_charged_once_and_to_what_the_tables_say(
         events in prop::collection::vec(event(), 0..10),
         stages in prop::collection::vec(stage(), 0..14),
-        kernel in kernel(),
+        kernel in kernel(END, UNIT),
         cpus in 0u32..5,
     ) {
         let (mut events, mut stages, mut kernel) = (events, stages, kernel);

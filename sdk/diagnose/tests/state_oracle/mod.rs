@@ -12,9 +12,6 @@ use std::cmp::Reverse;
 
 /// Threads: the trainer, two workers, a helper of the same process.
 pub const TIDS: [u32; 4] = [100, 101, 102, 700];
-/// Nanoseconds of one moment.
-pub const UNIT: u64 = 1_000_000;
-pub const END: u64 = 300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
@@ -73,6 +70,9 @@ pub struct Watch {
 /// All that the sidecar recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
+    /// Moments of the recording, and how many of them a sample stands for.
+    pub end: u64,
+    pub reach: u64,
     pub offs: Vec<Off>,
     pub watches: Vec<Watch>,
     /// Thread, time, whether it was in a page fault.
@@ -83,11 +83,12 @@ pub struct Kernel {
     pub makers: Vec<usize>,
 }
 
-pub fn kernel() -> impl Strategy<Value = Kernel> {
+/// Events in `end` moments of `unit` nanoseconds each.
+pub fn kernel(end: u64, unit: u64) -> impl Strategy<Value = Kernel> {
     let thread = 0usize..TIDS.len();
     let off = (
         thread.clone(),
-        0u64..END,
+        0u64..end,
         1u64..60,
         prop::option::weighted(0.75, 0..WAITS.len()),
         0u64..20,
@@ -103,26 +104,28 @@ pub fn kernel() -> impl Strategy<Value = Kernel> {
         iowait,
         waker,
     });
-    let watch = (thread.clone(), 0u64..200, 50u64..END, 0u64..3);
-    let watch = watch.prop_map(|(thread, start, len, lost)| Watch {
+    let watch = (thread.clone(), 0u64..200, 50u64..end, 0u64..3);
+    let watch = watch.prop_map(move |(thread, start, len, lost)| Watch {
         thread,
         start,
-        end: (start + len).min(END),
+        end: (start + len).min(end),
         lost,
     });
     (
         prop::collection::vec(off, 0..24),
         prop::collection::vec(watch, 0..6),
-        prop::collection::vec((thread.clone(), 1u64..END, any::<bool>()), 0..12),
-        prop::collection::vec((thread, 0u64..END, 1u64..40), 0..4),
+        prop::collection::vec((thread.clone(), 1u64..end, any::<bool>()), 0..12),
+        prop::collection::vec((thread, 0u64..end, 1u64..40), 0..4),
     )
-        .prop_map(|(mut offs, watches, mut samples, memory)| {
+        .prop_map(move |(mut offs, watches, mut samples, memory)| {
             // Of equal ones one is enough: which of them counts is not the rule's.
-            offs.sort_by_key(|off| (off.thread, off.start, off.end.min(END)));
-            offs.dedup_by_key(|off| (off.thread, off.start, off.end.min(END)));
+            offs.sort_by_key(|off| (off.thread, off.start, off.end.min(end)));
+            offs.dedup_by_key(|off| (off.thread, off.start, off.end.min(end)));
             samples.sort_by_key(|&(thread, at, _)| (thread, at));
             samples.dedup_by_key(|&mut (thread, at, _)| (thread, at));
             Kernel {
+                end,
+                reach: 10_000_000 / unit,
                 offs,
                 watches,
                 samples,
@@ -174,13 +177,6 @@ impl Kernel {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.offs.is_empty()
-            && self.watches.is_empty()
-            && self.samples.is_empty()
-            && self.memory.is_empty()
-    }
-
     fn watched(&self, thread: usize, t: u64) -> bool {
         let mut totals = self
             .watches
@@ -192,7 +188,7 @@ impl Kernel {
         }
         let own = || self.offs.iter().filter(|of| of.thread == thread);
         let start = own().map(|of| of.start).min();
-        let end = own().map(|of| of.end.min(END)).max();
+        let end = own().map(|of| of.end.min(self.end)).max();
         start
             .zip(end)
             .is_some_and(|(start, end)| start <= t && t < end)
@@ -203,19 +199,19 @@ impl Kernel {
             .offs
             .iter()
             .filter(|of| of.thread == thread && of.start <= t && t < of.end);
-        around.max_by_key(|of| (of.start, Reverse(of.end.min(END))))
+        around.max_by_key(|of| (of.start, Reverse(of.end.min(self.end))))
     }
 
     /// When a blocked thread was ready to run.
-    fn ready(off: &Off) -> u64 {
+    fn ready(&self, off: &Off) -> u64 {
         off.end
             .saturating_sub(off.runnable)
-            .clamp(off.start, off.end.min(END))
+            .clamp(off.start, off.end.min(self.end))
     }
 
     fn on(&self, off: &Off, wait: usize) -> On {
         let (class, _, on) = WAITS[wait];
-        let blocked = off.start..Self::ready(off);
+        let blocked = off.start..self.ready(off);
         match on {
             On::Other if off.iowait => On::File,
             On::Lock if class == "futex" => {
@@ -234,7 +230,7 @@ impl Kernel {
 
     fn state_but_delegated(&self, thread: usize, t: u64) -> State {
         match self.off(thread, t) {
-            Some(off) if off.wait.is_some() && t < Self::ready(off) => State::Blocked(On::Other),
+            Some(off) if off.wait.is_some() && t < self.ready(off) => State::Blocked(On::Other),
             Some(_) => State::Waits,
             None if self.watched(thread, t) => State::Running,
             None => State::Unknown,
@@ -263,7 +259,7 @@ impl Kernel {
             .iter()
             .filter(|&&(of, at, _)| of == thread && at > t);
         let next = next.min_by_key(|&&(_, at, _)| at);
-        let sampled = next.is_some_and(|&(_, at, fault)| fault && at - t <= 10);
+        let sampled = next.is_some_and(|&(_, at, fault)| fault && at - t <= self.reach);
         match state {
             State::Running => in_slice || sampled,
             State::Blocked(_) => in_slice,
