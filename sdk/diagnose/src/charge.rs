@@ -4,8 +4,9 @@
 //! inside a loader's call [`WAIT_RULES`](crate::rules::WAIT_RULES).
 
 use crate::cause::Cause;
+use crate::cover::Cover;
 use crate::device::{DeviceFacts, Shares};
-use crate::partition::{Claim, partition};
+use crate::partition::{Claim, partition, without};
 use crate::piece::{Edge, Piece, PieceKind};
 use crate::rules::{ThreadState, TrainerMoment, judge_trainer};
 use crate::timeline::Timeline;
@@ -104,11 +105,53 @@ pub(crate) fn charge(timeline: &Timeline<'_>, waits: &Waits, trainers: &[Trainer
             compute: Nanos::ZERO,
             stalls: Vec::new(),
             known: HashMap::new(),
+            unmarked: unmarked(timeline, trainer),
         };
         charging.charge(claims.map_or(&[], Vec::as_slice));
         charging.account()
     };
     trainers.iter().enumerate().map(one).collect()
+}
+
+/// When a thread is in no phase, in those of its steps in which it marked forward and backward.
+fn unmarked(timeline: &Timeline<'_>, trainer: &Trainer) -> Cover {
+    let own = timeline
+        .phases
+        .iter()
+        .filter(|phase| Some(phase.track) == trainer.track);
+    let mut spans = Vec::new();
+    let mut begun: [Vec<TraceTime>; 2] = [Vec::new(), Vec::new()];
+    for phase in own {
+        let name = timeline.trace.text(phase.name);
+        for (begun, head) in begun.iter_mut().zip(["forward", "backward"]) {
+            if name
+                .get(..head.len())
+                .is_some_and(|name| name.eq_ignore_ascii_case(head))
+            {
+                begun.push(phase.span.start);
+            }
+        }
+        spans.push(phase.span);
+    }
+    begun.iter_mut().for_each(|begun| begun.sort_unstable());
+    let within = |begun: &Vec<TraceTime>, step: Interval| {
+        let first = begun.partition_point(|&at| at < step.start);
+        begun.get(first).is_some_and(|&at| at < step.end)
+    };
+    let steps = trainer
+        .steps
+        .iter()
+        .filter(|step| step.thread == Some(trainer.tid));
+    let steps = steps.map(|step| step.span);
+    let marked = steps.filter(|&step| begun.iter().all(|begun| within(begun, step)));
+    let marked: Vec<Interval> = marked.collect();
+    match marked.is_empty() {
+        true => Cover::default(),
+        false => Cover::beside(
+            &without(&trainer.parts, &without(&trainer.parts, &marked)),
+            &spans,
+        ),
+    }
 }
 
 /// The account of one trainer in the making.
@@ -121,6 +164,8 @@ struct Charging<'a> {
     stalls: Vec<Stall>,
     /// Positions of the stalls of waits and phases.
     known: HashMap<(Source, Cause), usize>,
+    /// Time in no phase, in steps whose work is marked.
+    unmarked: Cover,
 }
 
 impl Charging<'_> {
@@ -154,18 +199,30 @@ impl Charging<'_> {
         let mut moment = TrainerMoment {
             wait: None,
             marked,
+            unmarked: false,
             state: ThreadState::Unknown,
         };
         let mut until = span.start;
         for stretch in lane.iter().flat_map(|lane| lane.during(span)) {
             moment.state = stretch.state;
-            self.charged(source, judge_trainer(&moment).1, stretch.span);
+            self.moment(source, moment, stretch.span);
             until = stretch.span.end;
         }
         let rest = Interval::new(until, span.end);
         if !rest.is_empty() {
             moment.state = ThreadState::Unknown;
-            self.charged(source, judge_trainer(&moment).1, rest);
+            self.moment(source, moment, rest);
+        }
+    }
+
+    /// A moment that lasts for `span`, but for what phases say of it.
+    fn moment(&mut self, source: Source, moment: TrainerMoment, span: Interval) {
+        let mut parts = Vec::new();
+        self.unmarked
+            .cut(span, |part, unmarked| parts.push((part, unmarked)));
+        for (part, unmarked) in parts {
+            let moment = TrainerMoment { unmarked, ..moment };
+            self.charged(source, judge_trainer(&moment).1, part);
         }
     }
 
@@ -220,6 +277,7 @@ impl Charging<'_> {
         if source == Source::Thread {
             let kind = match cause {
                 Cause::HostPreempted => PieceKind::Preempted,
+                Cause::HostCompute => PieceKind::Unmarked,
                 _ => PieceKind::Blocked,
             };
             stall

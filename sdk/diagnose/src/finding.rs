@@ -286,6 +286,9 @@ impl Run<'_> {
                 _ => "blocked outside of the loader".to_owned(),
             };
         }
+        if stalls.iter().all(|stall| stall.source == Source::Thread) {
+            return "between the marked phases".to_owned();
+        }
         if stalls.iter().all(|stall| stall.source == Source::Device) {
             return String::new();
         }

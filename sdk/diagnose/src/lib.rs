@@ -25,6 +25,7 @@ mod cause;
 mod chain;
 mod charge;
 mod contended;
+mod cover;
 mod device;
 mod device_chain;
 mod device_proof;

@@ -102,9 +102,9 @@ impl Chain<'_> {
         }
         for (kind, sum) in self.tally.largest(|kind| !worker(kind)) {
             // Those say no more than the link of the thread.
-            use PieceKind::{Blocked, Phase, Preempted};
+            use PieceKind::{Blocked, Phase, Preempted, Unmarked};
             let depth = match kind {
-                Phase | Preempted | Blocked => 1,
+                Phase | Preempted | Blocked | Unmarked => 1,
                 _ => {
                     links.push(self.piece(1, kind, sum));
                     2

@@ -35,6 +35,8 @@ pub enum PieceKind {
     Preempted,
     /// The thread was blocked, in nothing that the program marked.
     Blocked,
+    /// The thread was in none of the phases that divide its step.
+    Unmarked,
     /// A copy ran on the device.
     Copy,
     /// A collective ran on the device.
@@ -73,6 +75,7 @@ impl fmt::Display for PieceKind {
             PieceKind::Phase => "marked phase",
             PieceKind::Preempted => "ready to run, without a CPU",
             PieceKind::Blocked => "blocked",
+            PieceKind::Unmarked => "between marked phases",
             PieceKind::Copy => "copy",
             PieceKind::Collective => "collective",
             PieceKind::Straggler => "collective that another device had not begun",

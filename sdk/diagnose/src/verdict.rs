@@ -147,7 +147,7 @@ fn noun(cause: Cause) -> &'static str {
         Cause::TransferStaging => "staging copies in pinned memory",
         Cause::TransferBandwidth => "copies and memsets",
         Cause::HostLaunchBound => "waiting for launches, the host being slower than the device",
-        Cause::HostCompute => "host work without a launch",
+        Cause::HostCompute => "host work that no phase and no launch divides",
         Cause::HostCompile => "compiling and loading kernels",
         Cause::Host => "waiting for the host",
         Cause::SyncReadback => "the device running empty as the host waits for it",

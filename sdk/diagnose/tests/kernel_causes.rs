@@ -244,12 +244,12 @@ fn busy_workers_without_a_free_cpu_are_the_work_itself() {
     let report = run(1, |_, _| {});
     assert_eq!(share(&report, Cause::DataCompute), 0.6);
     assert!(report.findings[0].remedy.contains("cheaper"), "{report}");
-    // Many CPUs, of which others keep all but a third of one busy.
+    // Many CPUs, of which others keep all but a fifth of one busy.
     let mut counted = false;
     let report = run(3, |b, _| {
         if !counted {
             counted = true;
-            b.machine(3, &[(0, 0.0), (END, 2.7)]);
+            b.machine(3, &[(0, 0.0), (END, 2.8)]);
         }
     });
     assert_eq!(share(&report, Cause::DataCompute), 0.6);
@@ -574,4 +574,33 @@ fn an_oom_kill_is_a_fault_of_the_run() {
         report.verdict.contains("killed it for want of memory"),
         "{report}"
     );
+}
+
+#[test]
+fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    for step in 0..STEPS {
+        let at = START + step * STEP;
+        b.step("train", 0, step, 100, (at, at + STEP));
+        b.phase(main, "forward", (at, at + 6_000));
+        b.sample(100, "user", "augment", at + 10_000);
+        b.phase(main, "backward", (at + 11_000, at + STEP));
+    }
+    // What follows, a validation that marks nothing, is none.
+    b.watch(100, (0, END + 50_000), &[]);
+    let report = diagnose(&b.build(END + 50_000));
+    assert_eq!(report.charges_ns["host.compute"], STEPS * 5_000_000);
+    let finding = &report.findings[0];
+    assert_eq!(finding.chain[0].what, "between the marked phases");
+    assert_eq!(finding.chain[1].evidence, "augment 100 % of 40 samples");
+}
+
+#[test]
+fn memory_that_is_mapped_and_given_back_is_memory() {
+    let report = run(2, |b, span| {
+        b.sample(101, "system", "x64_sys_call", span.0);
+        b.sample(101, "system", "__x64_sys_munmap", span.1);
+    });
+    assert_planted(&report, Cause::DataMemory);
 }

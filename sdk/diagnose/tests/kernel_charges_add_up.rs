@@ -33,6 +33,7 @@ enum What {
     Metrics,
     Checkpoint,
     Forward,
+    Backward,
 }
 
 type Event = (What, u64, u64);
@@ -46,9 +47,15 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(What::EpochEnd),
         1 => Just(What::Metrics),
         1 => Just(What::Checkpoint),
-        1 => Just(What::Forward),
+        2 => Just(What::Forward),
+        2 => Just(What::Backward),
     ];
     (what, 0u64..END, 1u64..80).prop_map(|(what, start, len)| (what, start, start + len))
+}
+
+/// Whether it is a phase that stands for no cause.
+fn phase(what: What) -> bool {
+    matches!(what, What::Forward | What::Backward)
 }
 
 /// Worker (1 or 2), batch, from, to.
@@ -122,6 +129,18 @@ impl Run<'_> {
         (is_busy, (self.cpus > 0).then_some(free && !short))
     }
 
+    /// Whether a moment is in no phase of a step that has a forward and a backward.
+    fn unmarked(&self, t: u64) -> bool {
+        let step = t / 50;
+        let begins = |want: What| {
+            self.events
+                .iter()
+                .any(|&(what, from, _)| what == want && from / 50 == step)
+        };
+        let inside = |&(what, from, to): &Event| phase(what) && from <= t && t < to;
+        begins(What::Forward) && begins(What::Backward) && !self.events.iter().any(inside)
+    }
+
     /// The cause of a moment in a wait.
     fn wait(&self, what: What, t: u64, (busy, free): (bool, Option<bool>)) -> &'static str {
         let startup = match what {
@@ -172,7 +191,7 @@ impl Run<'_> {
             let winner = self
                 .events
                 .iter()
-                .filter(|&&(what, from, to)| what != What::Forward && from <= t && t < to);
+                .filter(|&&(what, from, to)| !phase(what) && from <= t && t < to);
             let rank = |what| u8::from(!matches!(what, What::Metrics | What::Checkpoint));
             let winner =
                 winner.max_by_key(|&&(what, from, to)| (rank(what), from, Reverse(to.min(END))));
@@ -185,6 +204,7 @@ impl Run<'_> {
                 Some(What::Checkpoint) => "host.checkpoint",
                 Some(what) => self.wait(what, t, limits),
                 None if Kernel::holds_up(own) => "host.blocked",
+                None if self.unmarked(t) => "host.compute",
                 None => "compute",
             };
             *charges.entry(cause.to_owned()).or_insert(0) += UNIT;
@@ -231,6 +251,7 @@ proptest! {
                 What::Metrics => b.phase(main, "metrics", span),
                 What::Checkpoint => b.phase(main, "checkpoint", span),
                 What::Forward => b.phase(main, "forward", span),
+                What::Backward => b.phase(main, "backward", span),
             }
         }
         for &(worker, batch, from, to) in &stages {

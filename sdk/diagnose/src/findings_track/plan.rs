@@ -255,7 +255,11 @@ fn drawn_piece(
         }),
         _ if matches!(
             piece.kind,
-            PieceKind::Idle | PieceKind::Phase | PieceKind::Preempted | PieceKind::Blocked
+            PieceKind::Idle
+                | PieceKind::Phase
+                | PieceKind::Preempted
+                | PieceKind::Blocked
+                | PieceKind::Unmarked
         ) =>
         {
             None

@@ -10,6 +10,9 @@ pub struct TrainerMoment {
     pub wait: Option<Cause>,
     /// What the innermost marked phase stands for, if it stands for a cause.
     pub marked: Option<Cause>,
+    /// Whether the step has marked phases whose names start with `forward` and with `backward`, and
+    /// the moment lies in no phase.
+    pub unmarked: bool,
     /// What the scheduler says of the thread.
     pub state: ThreadState,
 }
@@ -28,7 +31,7 @@ pub struct TrainerRule {
 }
 
 /// The table. The first rule that matches charges the moment; the last one always does.
-pub const TRAINER_RULES: [TrainerRule; 5] = [
+pub const TRAINER_RULES: [TrainerRule; 6] = [
     TrainerRule {
         id: "wait",
         charges: "a row of the table of waits",
@@ -54,6 +57,13 @@ pub const TRAINER_RULES: [TrainerRule; 5] = [
         definition: "The thread is blocked, on something else than its own process's threads and \
             the driver of a device.",
         test: |m| blocks(m.state).then_some(Some(Cause::HostBlocked)),
+    },
+    TrainerRule {
+        id: "unmarked",
+        charges: "host.compute",
+        definition: "The thread is in no phase, in a complete step of its own in which a phase \
+            whose name starts with `forward` and one whose name starts with `backward` began on it.",
+        test: |m| m.unmarked.then_some(Some(Cause::HostCompute)),
     },
     TrainerRule {
         id: "compute",

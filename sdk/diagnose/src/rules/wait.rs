@@ -8,7 +8,7 @@ use crate::cause::Cause;
 pub const WORKERS_BUSY_SHARE: f64 = 0.7;
 
 /// CPUs that must have been free on average for one more worker to run.
-pub const MIN_FREE_CPUS: f64 = 0.5;
+pub const MIN_FREE_CPUS: f64 = 0.25;
 
 /// What the charged thread was doing, as far as slices of the program say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -134,7 +134,7 @@ pub const WAIT_RULES: [WaitRule; 10] = [
         definition: "The charged thread is a worker in get or collate, and the loader's workers \
             are in get or collate for at least 70 % of the window (mean over them). And this one \
             is blocked on something other than its own process's threads; or a CPU was free: on \
-            average half a CPU or more in the window, of those that the job may use, less those \
+            average a quarter of a CPU or more in the window, of those that the job may use, less those \
             that its watched threads ran on or, where the trace has a `cpu busy %` counter for \
             each CPU of the job and for no other and it is more, less the mean of `cpus busy`; and \
             the loader's workers waited for one for less than 20 % of their get and collate.",

@@ -1,7 +1,8 @@
 //! One thread: its states one after the other.
 
 use super::read::{Off, Request, Sample, Totals};
-use crate::partition::{Claim, partition, without};
+use crate::cover::Cover;
+use crate::partition::{Claim, partition};
 use crate::rules::{BlockedOn, ThreadState};
 use gpustall_trace::{Interval, Nanos, Pid, TraceTime};
 
@@ -54,12 +55,11 @@ impl Lane {
         self.requests.sort_by_key(|request| request.span.end);
         let whole = [Interval::new(TraceTime::ZERO, end)];
         let claims: Vec<Claim> = self.off.iter().map(|off| claim(off.span)).collect();
-        let watched: Vec<Claim> = self.watched().into_iter().map(claim).collect();
-        let memory = Cuts::of(&whole, &self.memory);
+        let memory = Cover::of(&whole, &self.memory);
         let mut working = self.memory.clone();
         working.extend(self.sampled_for_memory());
-        let working = Cuts::of(&whole, &working);
-        let known = Cuts::of_claims(&whole, &watched);
+        let working = Cover::of(&whole, &working);
+        let known = Cover::of(&whole, &self.watched());
         let mut stretches = Vec::with_capacity(2 * claims.len() + 1);
         for part in partition(&whole, &claims) {
             match part.claim {
@@ -211,40 +211,5 @@ fn stretch(span: Interval, state: ThreadState, memory: bool, off: Option<usize>)
         state,
         memory,
         off,
-    }
-}
-
-/// Time that something covers: disjoint, in order.
-struct Cuts(Vec<Interval>);
-
-impl Cuts {
-    fn of(whole: &[Interval], spans: &[Interval]) -> Self {
-        let claims: Vec<Claim> = spans.iter().copied().map(claim).collect();
-        Self::of_claims(whole, &claims)
-    }
-
-    fn of_claims(whole: &[Interval], claims: &[Claim]) -> Self {
-        if claims.is_empty() {
-            return Self(Vec::new());
-        }
-        let spans: Vec<Interval> = claims.iter().map(|claim| claim.span).collect();
-        Self(without(whole, &without(whole, &spans)))
-    }
-
-    /// Cuts `span` where the cover begins and ends, and says of each part whether it is covered.
-    fn cut(&self, span: Interval, mut each: impl FnMut(Interval, bool)) {
-        let first = self.0.partition_point(|of| of.end <= span.start);
-        let mut at = span.start;
-        for cover in self.0[first..].iter().take_while(|of| of.start < span.end) {
-            let inside = cover.intersection(span);
-            if at < inside.start {
-                each(Interval::new(at, inside.start), false);
-            }
-            each(inside, true);
-            at = inside.end;
-        }
-        if at < span.end {
-            each(Interval::new(at, span.end), false);
-        }
     }
 }

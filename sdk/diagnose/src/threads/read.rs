@@ -214,12 +214,16 @@ impl Kernel {
         }
         let args = &instant.args;
         let class = text(args, self.running);
-        let memory =
-            class.is_some_and(|class| matches!(trace.text(class), "page fault" | "reclaim"));
+        let function = text(args, self.function).unwrap_or(instant.name);
+        let memory = class.is_some_and(|class| match trace.text(class) {
+            "page fault" | "reclaim" => true,
+            "system" => allocates(trace.text(function)),
+            _ => false,
+        });
         let sample = Sample {
             at: instant.at,
             class,
-            function: text(args, self.function).unwrap_or(instant.name),
+            function,
             memory,
         };
         Some((Tid(id(args, self.thread)?), sample))
@@ -253,6 +257,18 @@ impl Kernel {
         };
         Some((Tid(id(args, self.thread)?), totals))
     }
+}
+
+/// Whether a function of the kernel is a system call that maps memory or gives it back.
+fn allocates(function: &str) -> bool {
+    const CALLS: [&str; 5] = [
+        "sys_mmap",
+        "sys_munmap",
+        "sys_mremap",
+        "sys_madvise",
+        "sys_brk",
+    ];
+    CALLS.iter().any(|call| function.ends_with(call))
 }
 
 /// The OS thread behind a track.

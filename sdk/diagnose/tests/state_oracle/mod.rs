@@ -2,7 +2,12 @@
 //!
 //! Written from the definitions in `docs/causes.md`; it shares no code with the engine.
 
-#![allow(missing_docs, unreachable_pub, reason = "it is part of two tests")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "it is part of two tests, and one of them does not ask about memory"
+)]
 
 use crate::common::kernel::{Off as Drawn, blocked};
 use crate::common::{Builder, V};
