@@ -201,6 +201,7 @@ fn a_futex_that_helpers_of_the_process_end_is_their_work_for_the_thread() {
             b.thread(700, "rayon-0");
             b.watch(700, (0, END), &[]);
         }
+        b.off(700, blocked("futex", "futex_wait"), (end, span.0));
         end = span.1;
         b.off(
             101,
@@ -371,6 +372,11 @@ fn a_trainer_whose_helpers_compute_for_it_computes() {
             b.thread(700, "rayon-0");
             b.watch(700, (0, END), &[]);
         }
+        b.off(
+            700,
+            blocked("futex", "futex_wait"),
+            (at - 5_000, at + 5_000),
+        );
         let helped = blocked("futex", "futex_wait_queue").woken_by("rayon-0", 700);
         b.off(100, helped, (at + 5_000, at + 15_000));
     });
@@ -603,4 +609,19 @@ fn memory_that_is_mapped_and_given_back_is_memory() {
         b.sample(101, "system", "__x64_sys_munmap", span.1);
     });
     assert_planted(&report, Cause::DataMemory);
+}
+
+#[test]
+fn a_thread_that_always_runs_holds_the_lock_and_does_not_help() {
+    let mut drawn = false;
+    let report = run(4, |b, span| {
+        if !drawn {
+            drawn = true;
+            b.thread(700, "cache");
+            b.watch(700, (0, END), &[]);
+        }
+        let lock = blocked("futex", "futex_wait_queue");
+        b.off(101, lock.woken_by("cache", 700), span);
+    });
+    assert_planted(&report, Cause::DataLock);
 }

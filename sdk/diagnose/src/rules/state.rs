@@ -28,7 +28,8 @@ pub enum BlockedOn {
     /// A lock or a condition of the program: `futex`.
     Lock,
     /// A `futex`, to which the thread was woken by a thread of its own process that makes no
-    /// batches and that ran for at least half of the wait: it did this thread's work.
+    /// batches and that ran for at least half of the wait, and not nearly always outside of such
+    /// waits: it did this thread's work.
     OwnThread,
     /// The driver of a device: `gpu driver`.
     Driver,

@@ -147,6 +147,13 @@ impl Lane {
             .filter(|of| !of.span.is_empty())
     }
 
+    /// Time of which its state is known.
+    pub(crate) fn known(&self) -> Nanos {
+        let known = self.stretches.iter();
+        let known = known.filter(|stretch| stretch.state != ThreadState::Unknown);
+        known.map(|stretch| stretch.span.len()).sum()
+    }
+
     /// How long it ran in `span`.
     pub(crate) fn running(&self, span: Interval) -> Nanos {
         self.ran_until(span.end) - self.ran_until(span.start)

@@ -12,9 +12,9 @@ pub(crate) use sums::{StateSums, What, Who};
 
 use crate::id_map::IdMap;
 use crate::rules::BlockedOn;
-use gpustall_trace::{Interval, Tid, Trace, TraceTime, TrackKind};
-use read::{Event, Kernel};
-use std::collections::HashSet;
+use gpustall_trace::{Interval, Nanos, Tid, Trace, TraceTime, TrackKind};
+use read::{Event, Kernel, Other};
+use std::collections::{BTreeMap, HashSet};
 
 /// All threads of which the kernel recorded anything.
 #[derive(Default)]
@@ -71,19 +71,30 @@ impl Threads {
     fn find_delegated(&mut self, end: TraceTime, makers: &HashSet<Tid>) {
         let mut found: Vec<(Tid, Vec<usize>)> = Vec::new();
         for (&tid, lane) in &self.by_tid {
-            let delegated = lane.off.iter().enumerate().filter(|(_, off)| {
-                let blocked = Interval::new(off.span.start, off.ready);
-                let own = off
-                    .waker
-                    .filter(|waker| waker.pid.is_some() && waker.pid == lane.pid);
-                let by = own
-                    .and_then(|waker| waker.tid)
-                    .filter(|by| !makers.contains(by));
-                let ran = by.and_then(|by| Some(self.by_tid.get(&by)?.running(blocked)));
-                off.on == BlockedOn::Lock
-                    && ran.is_some_and(|ran| ran.get().saturating_mul(2) >= blocked.len().get())
+            // By who ended them: the waits, how long they were, and how long that thread ran in them.
+            let mut by: BTreeMap<Tid, Vec<(usize, Nanos, Nanos)>> = BTreeMap::new();
+            for (at, off) in lane.off.iter().enumerate() {
+                let own = |waker: &Other| waker.pid.is_some() && waker.pid == lane.pid;
+                let waker = off.waker.filter(own).and_then(|waker| waker.tid);
+                let waker = waker.filter(|waker| !makers.contains(waker));
+                if let Some((waker, other)) = waker.and_then(|by| Some((by, self.by_tid.get(&by)?)))
+                    && off.on == BlockedOn::Lock
+                {
+                    let blocked = Interval::new(off.span.start, off.ready);
+                    let wait = (at, blocked.len(), other.running(blocked));
+                    by.entry(waker).or_default().push(wait);
+                }
+            }
+            let helped = by.iter().filter(|(waker, waits)| {
+                self.by_tid
+                    .get(waker)
+                    .is_some_and(|lane| idles_outside(lane, waits, end))
             });
-            let delegated: Vec<usize> = delegated.map(|(at, _)| at).collect();
+            let delegated: Vec<usize> = helped
+                .flat_map(|(_, waits)| waits)
+                .filter(|(_, length, ran)| ran.get().saturating_mul(2) >= length.get())
+                .map(|&(at, ..)| at)
+                .collect();
             if !delegated.is_empty() {
                 found.push((tid, delegated));
             }
@@ -110,4 +121,15 @@ impl Threads {
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Tid, &Lane)> {
         self.by_tid.iter().map(|(&tid, lane)| (tid, lane))
     }
+}
+
+/// Whether a thread runs for less than nine tenths of its watched time outside of these waits:
+/// who always runs does not work for those that wait, but holds what they wait for.
+fn idles_outside(lane: &Lane, waits: &[(usize, Nanos, Nanos)], end: TraceTime) -> bool {
+    let whole = Interval::new(TraceTime::ZERO, end);
+    let inside: Nanos = waits.iter().map(|&(_, length, _)| length).sum();
+    let ran_inside: Nanos = waits.iter().map(|&(.., ran)| ran).sum();
+    let outside = lane.known() - inside;
+    let ran = lane.running(whole) - ran_inside;
+    ran == Nanos::ZERO || ran.get().saturating_mul(10) < outside.get().saturating_mul(9)
 }

@@ -226,11 +226,30 @@ impl Kernel {
                         .filter(|&t| self.state_but_delegated(waker, t) == State::Running);
                     !self.makers.contains(&waker)
                         && 2 * ran.count() as u64 >= blocked.end - blocked.start
+                        && self.idles(waker, off.thread)
                 });
                 if helps { On::OwnThread } else { On::Lock }
             }
             on => on,
         }
+    }
+
+    /// Whether a thread does not always run outside of the waits of another one that it ended.
+    fn idles(&self, thread: usize, other: usize) -> bool {
+        let is = |t: u64, state| self.state_but_delegated(thread, t) == state;
+        let known = (0..self.end).filter(|&t| !is(t, State::Unknown)).count() as u64;
+        let ran = |from: u64, to: u64| (from..to).filter(|&t| is(t, State::Running)).count() as u64;
+        let (mut inside, mut ran_inside) = (0, 0);
+        for off in self.offs.iter().filter(|off| off.thread == other) {
+            let futex = off.wait.is_some_and(|wait| WAITS[wait].2 == On::Lock);
+            if futex && off.waker == Some(thread) {
+                inside += self.ready(off) - off.start;
+                ran_inside += ran(off.start, self.ready(off));
+            }
+        }
+        let outside = known.saturating_sub(inside);
+        let ran = ran(0, self.end).saturating_sub(ran_inside);
+        ran == 0 || ran * 10 < outside * 9
     }
 
     fn state_but_delegated(&self, thread: usize, t: u64) -> State {
