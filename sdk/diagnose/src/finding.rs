@@ -6,6 +6,7 @@ use crate::charge::{Account, Source, Stall};
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
+use crate::kernel_advice::KernelSigns;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
@@ -15,7 +16,9 @@ use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
+use crate::threads::StateSums;
 use crate::timeline::Timeline;
+use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::shortage;
 use gpustall_trace::Nanos;
@@ -26,6 +29,10 @@ use std::collections::{BTreeMap, BTreeSet};
 /// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
 /// [`Severity::Medium`] on.
 pub const KERNEL_START_NS: u64 = 5_000;
+
+/// Where locks take more than this share of the waits for a loader, no step is predicted for other
+/// numbers of workers: they would wait for each other.
+pub const MAX_LOCKED_SHARE: f64 = 0.1;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -38,6 +45,7 @@ pub(crate) struct Run<'a> {
     pub(crate) steps: &'a Steps,
     pub(crate) loaders: &'a [LoaderFacts],
     pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
 }
@@ -45,8 +53,8 @@ pub(crate) struct Run<'a> {
 /// The group that a stall belongs to.
 pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
     let loader = match stall.source {
-        Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
-        Source::Phase(_) | Source::Device => None,
+        Source::Wait(i) if stall.cause.is_data() => timeline.waits.get(i).map(|wait| wait.loader),
+        _ => None,
     };
     (stall.cause, loader)
 }
@@ -61,18 +69,43 @@ impl Run<'_> {
                 .or_default()
                 .push(stall);
         }
+        let divided = self.divided(&groups);
         let mut findings: Vec<Finding> = groups
             .iter()
-            .filter_map(|(key, stalls)| self.finding(*key, stalls))
+            .filter_map(|(key, stalls)| self.finding(*key, stalls, divided.contains(key)))
             .collect();
         findings.sort_by_key(|finding| Reverse(finding.lost_ns));
         findings
     }
 
-    fn finding(&self, (cause, loader): GroupKey, stalls: &[&Stall]) -> Option<Finding> {
+    /// Of each loader whose waits cost enough together, but no cause of them alone, the largest.
+    fn divided(&self, groups: &BTreeMap<GroupKey, Vec<&Stall>>) -> BTreeSet<GroupKey> {
+        let mut of_loader: BTreeMap<LoaderKey, Vec<(Nanos, GroupKey)>> = BTreeMap::new();
+        for (&(cause, loader), stalls) in groups {
+            if let Some(loader) = loader.filter(|_| cause.is_batch()) {
+                let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
+                let key = (cause, Some(loader));
+                of_loader.entry(loader).or_default().push((lost, key));
+            }
+        }
+        let largest = |causes: Vec<(Nanos, GroupKey)>| {
+            let all: Nanos = causes.iter().map(|&(lost, _)| lost).sum();
+            Severity::of(all.share_of(self.device))?;
+            causes.into_iter().max().map(|(_, key)| key)
+        };
+        of_loader.into_values().filter_map(largest).collect()
+    }
+
+    /// `divided`: whether it is one although it costs less than others.
+    fn finding(
+        &self,
+        (cause, loader): GroupKey,
+        stalls: &[&Stall],
+        divided: bool,
+    ) -> Option<Finding> {
         let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
         let share = lost.share_of(self.device);
-        let severity = Severity::of(share)?;
+        let severity = Severity::of(share).or(divided.then_some(Severity::Low))?;
         let mut tally = Tally::default();
         for stall in stalls {
             tally.add(self.timeline, &walk(self.timeline, stall));
@@ -105,6 +138,7 @@ impl Run<'_> {
             let copied = self.steps.count.saturating_mul(devices.len()) as u64;
             least = bounded(prediction, proof.least_copy_time(copied));
         }
+        let of_waits = self.share_of_waits((cause, loader), lost);
         let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
             devices: recorded.then_some((names, cause, proof)),
@@ -115,9 +149,11 @@ impl Run<'_> {
             tally: &tally,
             trainers: self.names_of_trainers(stalls),
             place: self.place(cause, loader, stalls),
+            held_up: cause.is_held_up(),
             in_process,
             stalls: lengths,
             lost,
+            of_waits,
         };
         let workers: Vec<&report::Worker> = self
             .workers
@@ -125,8 +161,9 @@ impl Run<'_> {
             .filter(|(of, _)| *of == loader)
             .map(|(_, w)| w)
             .collect();
+        let states = tally.states();
         let contended = match cause {
-            Cause::DataContended => tally.runnable_share(on_worker),
+            Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
             _ => shortage(workers.iter().copied()),
         };
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
@@ -136,6 +173,9 @@ impl Run<'_> {
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
             framework: Framework::of(self.timeline.trace),
             signs,
+            kernel: KernelSigns::of(self.timeline, &states),
+            taken_cpus: self.waits.taken_cpus,
+            of_waits,
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
@@ -145,6 +185,7 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
         };
+        let serial = self.is_serial(loader);
         Some(Finding {
             cause,
             severity,
@@ -157,10 +198,45 @@ impl Run<'_> {
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
             remedy: remedy::remedy(&facts),
+            caveat: caveat(self.timeline, &states),
+            worker_counts: if serial {
+                Vec::new()
+            } else {
+                facts.worker_counts()
+            },
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
             assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
         })
+    }
+
+    /// Whether workers of a loader hold each other up, so that more of them make no batch sooner.
+    fn is_serial(&self, loader: Option<LoaderKey>) -> bool {
+        let (mut all, mut locked) = (Nanos::ZERO, Nanos::ZERO);
+        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
+            let (cause, of) = group_of(self.timeline, stall);
+            if cause.is_batch() && of == loader {
+                all += stall.lost;
+                if cause == Cause::DataLock {
+                    locked += stall.lost;
+                }
+            }
+        }
+        locked.share_of(all) > MAX_LOCKED_SHARE
+    }
+
+    /// Share of all waits for a loader that a finding is, where the scheduler divides them.
+    fn share_of_waits(&self, (cause, loader): GroupKey, lost: Nanos) -> Option<f64> {
+        if self.timeline.kernel.is_empty() || !cause.is_batch() {
+            return None;
+        }
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        let waits = stalls.filter(|stall| {
+            let (cause, of) = group_of(self.timeline, stall);
+            cause.is_batch() && of == loader
+        });
+        let all: Nanos = waits.map(|stall| stall.lost).sum();
+        Some(lost.share_of(all))
     }
 
     /// Mean steady step without any wait for this loader.
@@ -181,7 +257,7 @@ impl Run<'_> {
                 // The ends of an epoch say nothing about who made its batches.
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
-            Source::Phase(_) | Source::Device => false,
+            _ => false,
         }
     }
 
@@ -200,7 +276,18 @@ impl Run<'_> {
             } else {
                 "next()"
             };
-            return format!("{calls} of `{}`", self.timeline.loader_name(loader));
+            return format!("in {calls} of `{}`", self.timeline.loader_name(loader));
+        }
+        if cause.is_held_up() {
+            let recorded = self.accounts.iter().any(|account| account.device.is_some());
+            return match cause {
+                _ if recorded => String::new(),
+                Cause::HostPreempted => "ready to run, without a CPU".to_owned(),
+                _ => "blocked outside of the loader".to_owned(),
+            };
+        }
+        if stalls.iter().all(|stall| stall.source == Source::Thread) {
+            return "between the marked phases".to_owned();
         }
         if stalls.iter().all(|stall| stall.source == Source::Device) {
             return String::new();
@@ -214,16 +301,67 @@ impl Run<'_> {
         let mut names: Vec<&str> = names.iter().map(|&n| self.timeline.trace.text(n)).collect();
         names.sort_unstable();
         match names.as_slice() {
-            [one] => format!("phase `{one}`"),
-            [one, two] => format!("phases `{one}` and `{two}`"),
+            [one] => format!("in phase `{one}`"),
+            [one, two] => format!("in phases `{one}` and `{two}`"),
             names => format!(
-                "{} phases, `{}` and others",
+                "in {} phases, `{}` and others",
                 names.len(),
                 names.first().unwrap_or(&"")
             ),
         }
     }
 }
+
+/// Share of the workers' stages in which they waited for a CPU, where it was measured.
+fn runnable_share(workers: &[&report::Worker]) -> Option<f64> {
+    let known = workers
+        .iter()
+        .filter_map(|of| Some((of.busy_share, of.runnable_share?)));
+    let (busy, waited) = known.fold((0.0, 0.0), |(busy, waited), (of, share)| {
+        (busy + of, waited + of * share)
+    });
+    (busy > 0.0).then(|| waited / busy)
+}
+
+/// What was lost of the scheduler's events of the threads that a finding is about.
+fn caveat(timeline: &Timeline<'_>, states: &StateSums) -> String {
+    let lanes = states
+        .tids
+        .iter()
+        .filter_map(|&tid| timeline.kernel.get(tid));
+    let totals = lanes.flat_map(|lane| &lane.totals);
+    let (lost, ns) = totals.fold((0u64, Nanos::ZERO), |(lost, ns), of| {
+        (lost.saturating_add(of.lost), ns + of.lost_ns)
+    });
+    let others: Vec<String> = timeline
+        .trace
+        .lost_by_source()
+        .into_iter()
+        .filter(|&(source, n)| n > 0 && !OF_THE_SDK.contains(&source))
+        .map(|(source, n)| format!("{n} from {source}"))
+        .collect();
+    let mut parts = Vec::new();
+    if lost > 0 {
+        parts.push(format!(
+            "{lost} intervals off CPU of these threads were lost, {ns} together, and count as running"
+        ));
+    }
+    if !states.tids.is_empty() && !others.is_empty() {
+        parts.push(format!(
+            "events were lost meanwhile ({}): what they would have shown is missing here",
+            others.join(", ")
+        ));
+    }
+    parts.join("; ")
+}
+
+/// Sources of losses that are not the sidecar's.
+const OF_THE_SDK: [&str; 4] = [
+    "user spans",
+    "data pipeline",
+    "threads without a buffer",
+    "file that could not be written",
+];
 
 /// Keeps a step from being predicted shorter than its copies take, and says so.
 fn bounded(prediction: &mut Prediction, least: Option<(Nanos, f64, bool)>) -> String {

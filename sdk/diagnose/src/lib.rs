@@ -25,6 +25,7 @@ mod cause;
 mod chain;
 mod charge;
 mod contended;
+mod cover;
 mod device;
 mod device_chain;
 mod device_proof;
@@ -36,6 +37,7 @@ mod foreign;
 mod framework;
 mod id_map;
 mod job;
+mod kernel_advice;
 mod links;
 mod loaders;
 mod maker;
@@ -47,31 +49,40 @@ mod remedy;
 mod report;
 pub mod rules;
 mod stages;
+mod state_links;
 mod stats;
 mod steps;
 mod tally;
 mod text;
+mod thread_table;
+mod threads;
 mod timeline;
 mod trainers;
 mod verdict;
 mod wait_cause;
+mod waits;
 mod window;
+mod worker_counts;
 mod workers;
 mod worst;
 
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
 pub use device_proof::PINNED_OVER_PAGEABLE;
-pub use finding::KERNEL_START_NS;
+pub use finding::{KERNEL_START_NS, MAX_LOCKED_SHARE};
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
 pub use piece::{Edge, PieceKind};
-pub use remedy::WORKERS_BUSY_SHARE;
 pub use report::{
-    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
-    REPORT_SCHEMA, Report, Stall, StallPiece, Unfinished, Worker,
+    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader, Missing, Phase,
+    Process, Queue, REPORT_SCHEMA, Report, Stall, StallPiece, Thread, Unfinished, Usage, Worker,
+    WorkerCount, WorstOff,
 };
+pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use thread_table::MAX_LISTED_THREADS;
+pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
+pub use worker_counts::MAX_WORKER_COUNTS;
 pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};
 

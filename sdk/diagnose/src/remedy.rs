@@ -3,19 +3,19 @@
 use crate::advice::{Signs, advice, condition};
 use crate::cause::Cause;
 use crate::framework::Framework;
+use crate::kernel_advice::{self, KernelSigns};
 use crate::links::percent;
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
-use crate::report::Worker;
+use crate::report::{Worker, WorkerCount};
+use crate::rules::WORKERS_BUSY_SHARE;
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
+use crate::worker_counts::Costs;
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
-
-/// Workers that are busy for at least this share of the window are why batches are late.
-pub const WORKERS_BUSY_SHARE: f64 = 0.7;
 
 /// What is known where a finding is.
 pub(crate) struct Facts<'a> {
@@ -27,6 +27,11 @@ pub(crate) struct Facts<'a> {
     pub(crate) workers_known: bool,
     pub(crate) framework: Framework,
     pub(crate) signs: Signs,
+    pub(crate) kernel: KernelSigns,
+    /// CPUs that others kept busy.
+    pub(crate) taken_cpus: f64,
+    /// Share of the waits for the loader that this finding is.
+    pub(crate) of_waits: Option<f64>,
     /// Numbers about devices that the finding rests on.
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
@@ -66,8 +71,32 @@ impl Facts<'_> {
         })
     }
 
+    /// The predicted step for each number of workers, where what a batch costs is known.
+    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
+        let costs = || {
+            let made = self.loader?.production?;
+            let ready = self.loader?.production_ready.unwrap_or_default();
+            let unhindered = made - ready;
+            let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+            Some(Costs {
+                unhindered,
+                cpu: self
+                    .loader?
+                    .production_cpu
+                    .unwrap_or(unhindered)
+                    .min(unhindered),
+                rest,
+                trainers: self.trainers as u64,
+                cpus: self.cpus,
+                taken: self.taken_cpus,
+            })
+        };
+        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
+        costs.map_or(Vec::new(), |costs| costs.counts())
+    }
+
     /// Workers that leave each trainer a CPU, from what one uses while none has to wait for one.
-    fn fitting(&self) -> Option<u64> {
+    pub(crate) fn fitting(&self) -> Option<u64> {
         let known = self.workers.iter().filter_map(|worker| {
             let busy = worker.busy_share;
             let cpu = busy * worker.cpu_share?;
@@ -141,6 +170,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
             "queue_empty_share",
             facts.loader.and_then(|l| l.row.queue).map(|q| q.empty),
         );
+        put("share_of_waits", facts.of_waits);
         put(
             "in_process",
             (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
@@ -161,6 +191,13 @@ const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in
 
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
+    let workers = facts
+        .fitting()
+        .map(|fitting| (fitting, facts.workers.len() as u64));
+    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
+    if !told.is_empty() {
+        return told;
+    }
     match (facts.cause, facts.framework) {
         (cause, Framework::PyTorch) if cause.is_data() => pytorch::loader(facts),
         (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).to_owned(),
@@ -184,7 +221,7 @@ fn burn(cause: Cause, facts: &Facts<'_>) -> String {
         Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
             (instrument::batcher), so that the next recording says which worker and which stage."
             .to_owned(),
-        Cause::Data | Cause::DataCompute | Cause::DataContended => with_workers(facts),
+        cause if cause.is_batch() => with_workers(facts),
         cause => advice(cause, facts.framework, facts.signs).to_owned(),
     }
 }
@@ -216,6 +253,9 @@ fn with_workers(facts: &Facts<'_>) -> String {
     if let Some(share) = facts.contended {
         return contended(facts, have, share);
     }
+    if facts.cause == Cause::DataWorkerLimit {
+        return worker_limit(facts, have, |n| format!(".num_workers({n})"), CHEAPER);
+    }
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
         return format!(
@@ -244,6 +284,32 @@ fn with_workers(facts: &Facts<'_>) -> String {
     }
 }
 
+/// The least number of workers that make the step as short as more of them can.
+pub(crate) fn worker_limit(
+    facts: &Facts<'_>,
+    have: u64,
+    set: impl Fn(u64) -> String,
+    cheaper: &str,
+) -> String {
+    let counts = facts.worker_counts();
+    let least = counts.iter().map(|count| count.predicted_step_ns).min();
+    let best = counts
+        .iter()
+        .find(|count| Some(count.predicted_step_ns) == least);
+    match best.filter(|best| best.workers > have) {
+        Some(best) => format!(
+            "{} instead of {have}: all workers are busy and CPUs are free, a step of {} is predicted. \
+             Or {cheaper}.",
+            set(best.workers),
+            Nanos::new(best.predicted_step_ns)
+        ),
+        None => format!(
+            "more workers, while CPUs are free: {}. Or {cheaper}.",
+            set(have + 1)
+        ),
+    }
+}
+
 /// Workers that are short of CPUs: more of them make no batch sooner.
 fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
     let why = format!(
@@ -253,6 +319,10 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
         may_use(facts.cpus),
     );
     let room = match facts.fitting() {
+        _ if facts.kernel.foreign_holder().is_some() => {
+            let who = facts.kernel.foreign_holder().unwrap_or_default();
+            format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
+        }
         Some(fitting) if fitting < have => {
             format!(" .num_workers({fitting}) instead of {have} would leave the trainer a CPU.")
         }

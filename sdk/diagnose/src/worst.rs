@@ -27,7 +27,7 @@ impl Run<'_> {
     fn one(&self, stall: &Stall) -> report::Stall {
         let wait = match stall.source {
             Source::Wait(i) => self.timeline.waits.get(i),
-            Source::Phase(_) | Source::Device => None,
+            _ => None,
         };
         let walked = walk(self.timeline, stall);
         let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));

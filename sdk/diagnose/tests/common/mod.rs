@@ -7,6 +7,7 @@
 )]
 
 pub mod device;
+pub mod kernel;
 
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{
