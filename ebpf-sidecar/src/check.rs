@@ -120,6 +120,7 @@ fn probes() -> [Requirement; 2] {
         threshold: Options::DEFAULT_THRESHOLD,
         max_intervals: 0,
         sample_hz: Options::DEFAULT_SAMPLE_HZ,
+        cuda_calls: true,
     };
     let missing = |problem: String| Missing {
         problem,

@@ -1,6 +1,7 @@
 //! Records of the ring buffer as one enum.
 
 use gpustall_wire::codes::kind;
+use gpustall_wire::cuda::CudaCall;
 use gpustall_wire::plain::read;
 use gpustall_wire::record::{Exit, Life, OffCpu, OffCpuStack, Sample};
 
@@ -19,6 +20,8 @@ pub(crate) enum Event {
     Exit(Exit),
     /// What a running thread ran.
     Sample(Box<Sample>),
+    /// A call of the CUDA driver returned.
+    CudaCall(CudaCall),
 }
 
 impl Event {
@@ -37,6 +40,7 @@ impl Event {
             kind::RENAME => Self::Rename(read(bytes)?),
             kind::EXIT => Self::Exit(read(bytes)?),
             kind::SAMPLE => Self::Sample(Box::new(read(bytes)?)),
+            kind::CUDA_CALL => Self::CudaCall(read(bytes)?),
             _ => return None,
         })
     }

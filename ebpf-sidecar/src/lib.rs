@@ -24,6 +24,7 @@ mod bitmap;
 mod btf;
 pub mod check;
 mod close;
+mod cuda;
 mod error;
 mod event;
 mod kernel;
@@ -42,6 +43,7 @@ mod wait;
 mod waits;
 
 pub use btf::BtfError;
+pub use cuda::{CudaCall, CudaClass, CudaFunction};
 pub use error::{SetupError, TrackError};
 pub use probes::Options;
 pub use recorder::{Progress, Recorder};

@@ -4,7 +4,7 @@ use crate::procfs;
 use crate::recording::{Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// The tracked threads; ids are given again by the kernel, so only the living are found by theirs.
 #[derive(Debug, Default)]
@@ -56,6 +56,13 @@ impl Threads {
     /// How many of them live.
     pub(crate) fn living_count(&self) -> usize {
         self.living.len()
+    }
+
+    /// Their processes.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        let living = self.living.values();
+        let threads = living.filter_map(|&index| self.list.get(index as usize));
+        threads.map(|thread| thread.pid.0).collect()
     }
 
     /// Thread `old` goes on under the id `tid`, as the only thread of its process.

@@ -1,10 +1,11 @@
 //! The loaded probes: the one place that speaks with the kernel about eBPF.
 
 use crate::bitmap::TrackedBitmap;
+use crate::cuda;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::kernel::{self, Offsets, TRACEPOINTS, Tracepoint};
-use crate::state::State;
+use crate::state::{Calls, State};
 use aya::maps::{HashMap, Map, MapData, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
 use aya::programs::perf_event::{
@@ -14,11 +15,15 @@ use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
+use gpustall_wire::cuda::OpenCalls;
 use gpustall_wire::thread::{ThreadState, Totals};
 use std::time::Duration;
 
 /// The eBPF programs, built by `probes/build.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../prebuilt/gpustall-probes.bpf.o");
+
+/// Which of the two ways to hold registers the probes take.
+static ARM64: u32 = cfg!(target_arch = "aarch64") as u32;
 
 /// How the probes record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +36,11 @@ pub struct Options {
     pub max_threads: u32,
     /// How often each CPU is looked at, Hz, to see what the tracked thread on it runs; 0 for never.
     pub sample_hz: u32,
-    /// Most intervals (about 100 bytes each), and most samples, kept in memory; what comes after
+    /// Most intervals (about 100 bytes each), most samples, and most CUDA calls, kept in memory; what comes after
     /// them is counted as lost, and stays in the totals.
     pub max_intervals: usize,
+    /// Whether calls of the CUDA driver are recorded.
+    pub cuda_calls: bool,
 }
 
 impl Options {
@@ -59,6 +66,7 @@ impl Default for Options {
             max_threads: Self::DEFAULT_MAX_THREADS,
             sample_hz: Self::DEFAULT_SAMPLE_HZ,
             max_intervals: Self::DEFAULT_MAX_INTERVALS,
+            cuda_calls: true,
         }
     }
 }
@@ -69,6 +77,7 @@ pub(crate) struct Probes {
     programs: Option<Ebpf>,
     tracked: TrackedBitmap,
     threads: HashMap<MapData, u32, State>,
+    calls: HashMap<MapData, u32, Calls>,
     events: RingBuf<MapData>,
     lost: PerCpuArray<MapData, u64>,
     max_threads: u32,
@@ -87,7 +96,9 @@ impl Probes {
             .btf(Some(&btf))
             .override_global("THRESHOLD_NS", &threshold_ns, true)
             .map_max_entries("EVENTS", options.ring_bytes)
-            .map_max_entries("THREADS", options.max_threads);
+            .map_max_entries("THREADS", options.max_threads)
+            .map_max_entries("CALLS", options.max_threads)
+            .override_global("ARM64", &ARM64, true);
         for (name, value) in offsets.globals() {
             loader.override_global(name, value, true);
         }
@@ -107,6 +118,12 @@ impl Probes {
         {
             notes.push(format!("{error}: what running threads ran is unknown"));
         }
+        // Loaded before the maps are taken; attached when a library is found.
+        if options.cuda_calls
+            && let Err(problem) = cuda::load(&mut programs)
+        {
+            notes.push(format!("{problem}: CUDA calls are not recorded"));
+        }
         let Map::Array(tracked) = take(&mut programs, "TRACKED")? else {
             return Err(map_error("TRACKED", "not an array"));
         };
@@ -114,6 +131,8 @@ impl Probes {
             tracked: TrackedBitmap::map(tracked.fd()).map_err(|e| map_error("TRACKED", e))?,
             threads: HashMap::try_from(take(&mut programs, "THREADS")?)
                 .map_err(|e| map_error("THREADS", e))?,
+            calls: HashMap::try_from(take(&mut programs, "CALLS")?)
+                .map_err(|e| map_error("CALLS", e))?,
             events: RingBuf::try_from(take(&mut programs, "EVENTS")?)
                 .map_err(|e| map_error("EVENTS", e))?,
             lost: PerCpuArray::try_from(take(&mut programs, "LOST")?)
@@ -127,6 +146,18 @@ impl Probes {
     /// What the probes do without on this kernel, each one sentence.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The programs, for more to be attached; `None` once they are detached.
+    pub(crate) fn programs(&mut self) -> Option<&mut Ebpf> {
+        self.programs.as_mut()
+    }
+
+    /// The CUDA calls of a thread that have not returned; they are forgotten.
+    pub(crate) fn take_open_calls(&mut self, tid: u32) -> Option<OpenCalls> {
+        let open = self.calls.get(&tid, 0).ok()?;
+        let _ = self.calls.remove(&tid);
+        Some(open.0)
     }
 
     /// Tracks a thread that exists, from `now` on. What it is doing shows by what it does next.

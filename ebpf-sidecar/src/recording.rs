@@ -1,5 +1,6 @@
 //! What a recording consists of.
 
+use crate::cuda::CudaCall;
 use crate::run::Run;
 use crate::wait::Wait;
 use gpustall_trace::vocab::state;
@@ -25,6 +26,8 @@ pub struct Recording {
     pub waits: Vec<Wait>,
     /// Samples of running threads, in the order they were taken.
     pub samples: Vec<CpuSample>,
+    /// Calls of the CUDA driver, in the order they returned.
+    pub cuda_calls: Vec<CudaCall>,
     /// What was run.
     pub runs: Vec<Run>,
     /// Counts of lost events: when the count was taken, the source, how many by then.

@@ -1,12 +1,15 @@
 //! A recording as a [`Trace`].
 
+mod cuda;
+
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
     Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
     Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// First thread id of the lanes beside the threads. Linux never gives one that large.
@@ -15,7 +18,8 @@ const FIRST_LANE: u32 = 0xD000_0000;
 impl Recording {
     /// The recording as a trace called `name`, of the process `pid`: for each thread its track and
     /// beside it a lane with its intervals off CPU ([`cat::OFF_CPU`]), which ends in its totals
-    /// ([`cat::THREAD_TOTALS`]).
+    /// ([`cat::THREAD_TOTALS`]). Calls of the CUDA driver ([`cat::CUDA_DRIVER`]) are on the
+    /// track of the thread itself.
     pub fn to_trace(&self, name: &str, pid: Pid) -> Trace {
         let mut builder = Builder {
             recording: self,
@@ -23,7 +27,7 @@ impl Recording {
                 meta: self.meta(name, pid),
                 ..Trace::default()
             },
-            known: HashSet::new(),
+            known: HashMap::new(),
             stacks: HashMap::new(),
         };
         builder.processes();
@@ -33,6 +37,11 @@ impl Recording {
         }
         for sample in &self.samples {
             builder.sample(lanes[sample.thread as usize], sample);
+        }
+        for call in &self.cuda_calls {
+            let thread = &self.threads[call.thread as usize];
+            let track = builder.known[&(thread.pid, thread.tid)];
+            builder.cuda_call(track, call);
         }
         for (thread, lane) in self.threads.iter().zip(lanes) {
             builder.totals(lane, thread);
@@ -67,8 +76,8 @@ impl Recording {
 struct Builder<'a> {
     recording: &'a Recording,
     trace: Trace,
-    /// Threads that have a track.
-    known: HashSet<(Pid, Tid)>,
+    /// Tracks by their ids: an id that was given to a second thread has one track for both.
+    known: HashMap<(Pid, Tid), TrackId>,
     /// Text of each stack that occurred, by its wait.
     stacks: HashMap<WaitId, Symbol>,
 }
@@ -131,8 +140,8 @@ impl Builder<'_> {
             (lane_tid, &lane_name, sort + 1, TrackKind::Synthetic),
         ] {
             let pid = thread.pid;
-            // An id that was given to a second thread has one track for both.
-            if self.known.insert((pid, tid)) {
+            if let Entry::Vacant(place) = self.known.entry((pid, tid)) {
+                place.insert(TrackId(self.trace.tracks.len() as u32));
                 let name = self.trace.strings.intern(name);
                 let track = Track {
                     pid,

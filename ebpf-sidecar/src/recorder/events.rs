@@ -24,6 +24,7 @@ impl Recorder {
             Event::Rename(life) => self.rename(&life),
             Event::Exit(exit) => self.exit(&exit),
             Event::Sample(sample) => self.sample(&sample),
+            Event::CudaCall(call) => self.cuda_call(&call),
         }
     }
 
@@ -126,6 +127,7 @@ impl Recorder {
             (thread.first, thread.last, thread.ended) = (first, last, true);
             thread.totals = exit.totals.into();
         }
+        self.unfinished_calls(exit.tid, exit.tgid, exit.at_ns);
         self.threads.bury(exit.tid);
         MonoTime::from_nanos(exit.at_ns)
     }

@@ -1,8 +1,10 @@
 //! A recording while it runs.
 
+mod cuda;
 mod ending;
 mod events;
 
+use crate::cuda::{CudaCall, CudaLibraries};
 use crate::error::{SetupError, TrackError};
 use crate::people::{Others, Threads};
 use crate::probes::{Options, Probes};
@@ -16,7 +18,7 @@ use gpustall_trace::{Clock, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::codes::loss;
 use std::time::{Duration, Instant};
 
-/// Source of losses on this side: intervals and samples beyond [`Options::max_intervals`].
+/// Source of losses on this side: intervals, samples and CUDA calls beyond [`Options::max_intervals`].
 const BEYOND_LIMIT: &str = "events beyond the limit in memory";
 
 /// How often names of the programs' functions are looked up: while the processes live, and so that
@@ -35,6 +37,9 @@ pub struct Recorder {
     intervals: Vec<OffCpuInterval>,
     runs: Runs,
     samples: Vec<CpuSample>,
+    /// `None` when calls of the CUDA driver are not recorded.
+    cuda: Option<CudaLibraries>,
+    cuda_calls: Vec<CudaCall>,
     symbolizer: Symbolizer,
     looked_up: Instant,
     beyond_limit: u64,
@@ -64,7 +69,11 @@ impl Recorder {
     /// [`SetupError`] says which requirement is missing and what mends it.
     pub fn start(options: &Options) -> Result<Self, SetupError> {
         privilege::require()?;
-        let probes = Probes::attach(options)?;
+        let mut probes = Probes::attach(options)?;
+        let mut cuda = options.cuda_calls.then(CudaLibraries::new);
+        if let Some(libraries) = &mut cuda {
+            libraries.attach_known(&mut probes);
+        }
         let mut notes = probes.notes().to_vec();
         let symbols = KernelSymbols::of_running_kernel().unwrap_or_default();
         if symbols.is_empty() {
@@ -83,6 +92,8 @@ impl Recorder {
             intervals: Vec::new(),
             runs: Runs::default(),
             samples: Vec::new(),
+            cuda,
+            cuda_calls: Vec::new(),
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
             beyond_limit: 0,
@@ -141,6 +152,7 @@ impl Recorder {
             }
         }
         self.note_losses();
+        self.find_cuda();
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.runs.look_up(&self.symbolizer);
             self.looked_up = Instant::now();
@@ -167,6 +179,7 @@ impl Recorder {
         }
         self.note_losses();
         for (tid, state) in self.probes.states() {
+            self.unfinished_calls(tid, state.tgid, end_mono.as_nanos());
             self.close_thread(tid, state, end_mono);
         }
         let inferred = self.lost[loss::SWITCHES as usize];
@@ -179,6 +192,9 @@ impl Recorder {
         if self.beyond_limit > 0 {
             self.losses.push((end, BEYOND_LIMIT, self.beyond_limit));
         }
+        if let Some(libraries) = self.cuda {
+            self.notes.extend(libraries.into_notes());
+        }
         self.runs.look_up(&self.symbolizer);
         let (waits, symbols) = self.waits.into_list();
         Recording {
@@ -189,6 +205,7 @@ impl Recorder {
             others: self.others.into_list(),
             waits,
             samples: self.samples,
+            cuda_calls: self.cuda_calls,
             runs: self.runs.into_list(&symbols),
             losses: self.losses,
             notes: self.notes,

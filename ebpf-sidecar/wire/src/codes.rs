@@ -16,6 +16,8 @@ pub mod kind {
     pub const EXIT: u32 = 6;
     /// A [`Sample`](crate::record::Sample).
     pub const SAMPLE: u32 = 7;
+    /// A [`CudaCall`](crate::cuda::CudaCall).
+    pub const CUDA_CALL: u32 = 16;
 }
 
 /// Why a thread was not on a CPU.
@@ -108,8 +110,11 @@ pub mod loss {
     pub const SWITCHES: u32 = 3;
     /// Samples of running threads that did not fit into the ring buffer.
     pub const SAMPLES: u32 = 4;
+    /// Calls into the CUDA driver that did not fit into the ring buffer, were nested too deeply or found
+    /// no place in the map of calls.
+    pub const CUDA_CALLS: u32 = 5;
     /// How many sources there are.
-    pub const SOURCES: u32 = 5;
+    pub const SOURCES: u32 = 6;
 
     /// Names of the sources, by their numbers.
     pub const NAMES: [&str; SOURCES as usize] = [
@@ -118,5 +123,6 @@ pub mod loss {
         "untracked threads",
         "unreported switches",
         "cpu samples",
+        "CUDA calls",
     ];
 }

@@ -5,6 +5,7 @@
     reason = "the one place where bytes of the kernel become records"
 )]
 
+use crate::cuda::{CudaCall, OpenCalls};
 use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use core::mem::size_of;
@@ -22,10 +23,12 @@ macro_rules! plain {
     )+};
 }
 plain!(
+    CudaCall,
     Exit,
     Life,
     OffCpu,
     OffCpuStack,
+    OpenCalls,
     Other,
     Sample,
     ThreadState,
