@@ -1,7 +1,7 @@
 //! The loaded probes: the one place that speaks with the kernel about eBPF.
 
 use crate::bitmap::TrackedBitmap;
-use crate::cuda;
+use crate::cuda::CudaPrograms;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::kernel::{self, Offsets, TRACEPOINTS, Tracepoint};
@@ -75,6 +75,7 @@ impl Default for Options {
 pub(crate) struct Probes {
     /// Holds the programs' attachments; `None` once they are detached.
     programs: Option<Ebpf>,
+    cuda: Option<CudaPrograms>,
     tracked: TrackedBitmap,
     threads: HashMap<MapData, u32, State>,
     calls: HashMap<MapData, u32, Calls>,
@@ -119,11 +120,12 @@ impl Probes {
             notes.push(format!("{error}: what running threads ran is unknown"));
         }
         // Loaded before the maps are taken; attached when a library is found.
-        if options.cuda_calls
-            && let Err(problem) = cuda::load(&mut programs)
-        {
-            notes.push(format!("{problem}: CUDA calls are not recorded"));
-        }
+        let cuda = match options.cuda_calls {
+            true => CudaPrograms::load(OBJECT, &mut programs)
+                .inspect_err(|e| notes.push(format!("{e}: CUDA calls are not recorded")))
+                .ok(),
+            false => None,
+        };
         let Map::Array(tracked) = take(&mut programs, "TRACKED")? else {
             return Err(map_error("TRACKED", "not an array"));
         };
@@ -139,6 +141,7 @@ impl Probes {
                 .map_err(|e| map_error("LOST", e))?,
             max_threads: options.max_threads,
             programs: Some(programs),
+            cuda,
             notes,
         })
     }
@@ -148,9 +151,10 @@ impl Probes {
         &self.notes
     }
 
-    /// The programs, for more to be attached; `None` once they are detached.
-    pub(crate) fn programs(&mut self) -> Option<&mut Ebpf> {
-        self.programs.as_mut()
+    /// The programs for CUDA calls and what holds their maps, for more to be attached; `None` when the
+    /// kernel refused them, and once they are detached.
+    pub(crate) fn cuda(&mut self) -> Option<(&mut CudaPrograms, &mut Ebpf)> {
+        Some((self.cuda.as_mut()?, self.programs.as_mut()?))
     }
 
     /// The CUDA calls of a thread that have not returned; they are forgotten.
@@ -234,6 +238,7 @@ impl Probes {
     pub(crate) fn stop(&mut self) -> MonoTime {
         let end = MonotonicClock::read();
         self.tracked.clear_all();
+        self.cuda = None;
         self.programs = None;
         end
     }

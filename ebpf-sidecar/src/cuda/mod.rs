@@ -4,9 +4,10 @@ mod attach;
 mod call;
 mod find;
 mod library;
+mod multi;
 mod table;
 
-pub(crate) use attach::load;
+pub(crate) use attach::CudaPrograms;
 pub use call::{CudaCall, CudaClass, CudaFunction};
 
 use crate::probes::Probes;
@@ -75,26 +76,16 @@ impl CudaLibraries {
 
     fn try_attach(&mut self, probes: &mut Probes, path: &Path) -> Result<(), String> {
         let exports = library::exports(path)?;
-        let Some(programs) = probes.programs() else {
-            return Ok(());
-        };
-        raise_file_limit();
-        attach::attach(programs, path, &exports)
+        match probes.cuda() {
+            Some((programs, loaded)) => programs.attach(loaded, path, &exports),
+            None => Ok(()),
+        }
     }
 
     /// What the user should know.
     pub(crate) fn into_notes(self) -> Vec<String> {
         self.notes
     }
-}
-
-/// Each probe is an open file: about two hundred a library.
-fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // If it fails, attaching says so where the limit is reached.
-    let _ = setrlimit(Resource::Nofile, limit);
 }
 
 /// What a file of the library lacks of the functions that are recorded.
