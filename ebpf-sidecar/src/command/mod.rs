@@ -74,6 +74,9 @@ struct RecordArguments {
     /// Size of the ring buffer, MiB; a power of two.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = power_of_two)]
     ring: u32,
+    /// Do not record calls of the CUDA driver.
+    #[arg(long)]
+    no_cuda: bool,
     /// Most threads tracked at one time.
     #[arg(long, value_name = "N", default_value_t = gpustall_sidecar::Options::DEFAULT_MAX_THREADS)]
     max_threads: u32,
