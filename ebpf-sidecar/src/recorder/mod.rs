@@ -58,6 +58,8 @@ pub struct Progress {
     pub threads: usize,
     /// Intervals kept.
     pub intervals: usize,
+    /// Calls of the CUDA driver kept.
+    pub cuda_calls: usize,
     /// Events lost, over all sources.
     pub lost: u64,
 }
@@ -165,6 +167,7 @@ impl Recorder {
             at: MonotonicClock.now().in_trace(self.start),
             threads: self.threads.living_count(),
             intervals: self.intervals.len(),
+            cuda_calls: self.cuda_calls.len(),
             lost: self.lost.iter().sum::<u64>() - self.lost[loss::SWITCHES as usize]
                 + self.beyond_limit,
         }

@@ -2,6 +2,7 @@
 
 use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecord, Waker};
 use gpustall_trace::Nanos;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -48,9 +49,15 @@ pub(crate) struct Job {
 impl Job {
     /// Starts it and waits until it says that it runs.
     pub(crate) fn start(workload: &str) -> Self {
+        Self::start_with(workload, &[])
+    }
+
+    /// The same with environment variables for it.
+    pub(crate) fn start_with(workload: &str, environment: &[(&str, &OsStr)]) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "workload::entry", "--nocapture"])
             .env(crate::workload::NAME, workload)
+            .envs(environment.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

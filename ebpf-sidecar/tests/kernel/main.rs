@@ -4,6 +4,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod cuda;
+mod cuda_job;
+#[path = "../fake_cuda/mod.rs"]
+mod fake_cuda;
 mod harness;
 mod life;
 mod losses;

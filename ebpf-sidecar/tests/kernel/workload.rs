@@ -1,5 +1,6 @@
 //! The planted workloads. Each runs in a process of its own, which is this test binary again.
 
+use crate::cuda_job;
 use crate::harness::DEADLINE;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{BufRead, Write};
@@ -35,6 +36,10 @@ fn entry() {
         "stuck" => stuck(),
         "exec" => exec_from_a_thread(),
         "burners" => burners(),
+        "cuda early" => cuda_job::early(),
+        "cuda late" => cuda_job::late(),
+        "cuda flood" => cuda_job::flood(),
+        "cuda stuck" => cuda_job::stuck(),
         other => panic!("no workload {other}"),
     }
     std::process::exit(0);
@@ -196,7 +201,10 @@ fn gpustall_test_burn(seed: u64) -> u64 {
     x
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
     Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 
@@ -213,25 +221,25 @@ fn spin(length: Duration) {
     }
 }
 
-fn forever() {
+pub(crate) fn forever() {
     loop {
         thread::park();
     }
 }
 
 /// Threads have their names now: a name is set by the new thread itself.
-fn ready() {
+pub(crate) fn ready() {
     thread::sleep(Duration::from_millis(50));
     say("ready");
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "@{line}").unwrap();
     out.flush().unwrap();
 }
 
-fn wait_for_go() {
+pub(crate) fn wait_for_go() {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).unwrap();
 }
