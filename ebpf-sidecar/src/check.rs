@@ -119,6 +119,7 @@ fn probes() -> Vec<Requirement> {
         ring_bytes: 1 << 16,
         max_threads: 16,
         threshold: Options::DEFAULT_THRESHOLD,
+        stack_threshold: Options::DEFAULT_STACK_THRESHOLD,
         max_intervals: 0,
         sample_hz: Options::DEFAULT_SAMPLE_HZ,
         cuda_calls: true,

@@ -4,13 +4,14 @@ use crate::procfs;
 use crate::recording::{Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// The tracked threads; ids are given again by the kernel, so only the living are found by theirs.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     list: Vec<ThreadRecord>,
-    living: HashMap<u32, u32>,
+    living: FxHashMap<u32, u32>,
 }
 
 impl Threads {
@@ -46,6 +47,11 @@ impl Threads {
     pub(crate) fn living(&mut self, tid: u32) -> Option<&mut ThreadRecord> {
         let index = *self.living.get(&tid)?;
         self.list.get_mut(index as usize)
+    }
+
+    /// Position of the living thread `tid`.
+    pub(crate) fn position(&self, tid: u32) -> Option<u32> {
+        self.living.get(&tid).copied()
     }
 
     /// Whether the living thread `tid` is known.
@@ -95,7 +101,7 @@ impl Threads {
 #[derive(Debug, Default)]
 pub(crate) struct Others {
     list: Vec<Other>,
-    by_record: HashMap<record::Other, OtherId>,
+    by_record: FxHashMap<record::Other, OtherId>,
 }
 
 impl Others {

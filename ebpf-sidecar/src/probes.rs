@@ -30,6 +30,8 @@ static ARM64: u32 = cfg!(target_arch = "aarch64") as u32;
 pub struct Options {
     /// Off-CPU intervals below this length are only counted in the totals of their thread.
     pub threshold: Nanos,
+    /// Off-CPU intervals below this length have no kernel stack: what they waited for is not known.
+    pub stack_threshold: Nanos,
     /// Size of the ring buffer, bytes; a power of two and at least a page.
     pub ring_bytes: u32,
     /// Most threads tracked at one time.
@@ -46,6 +48,8 @@ pub struct Options {
 impl Options {
     /// Below this length a wait hardly shows among a training step's milliseconds.
     pub const DEFAULT_THRESHOLD: Nanos = Nanos::new(20_000);
+    /// Walking a stack doubles what an interval costs.
+    pub const DEFAULT_STACK_THRESHOLD: Nanos = Nanos::new(20_000);
     /// Room for about 25,000 intervals with stacks: 500 ms at 50,000 a second.
     pub const DEFAULT_RING_BYTES: u32 = 8 << 20;
     /// Not a divisor of the kernel's tick, so that what happens at every tick is not seen too often.
@@ -62,6 +66,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             threshold: Self::DEFAULT_THRESHOLD,
+            stack_threshold: Self::DEFAULT_STACK_THRESHOLD,
             ring_bytes: Self::DEFAULT_RING_BYTES,
             max_threads: Self::DEFAULT_MAX_THREADS,
             sample_hz: Self::DEFAULT_SAMPLE_HZ,
@@ -90,12 +95,13 @@ impl Probes {
     pub(crate) fn attach(options: &Options) -> Result<Self, SetupError> {
         let types = kernel::types()?;
         let offsets = Offsets::of(&types)?;
-        let threshold_ns = options.threshold.get();
+        let (threshold_ns, stack_ns) = (options.threshold.get(), options.stack_threshold.get());
         let btf = Btf::from_sys_fs().map_err(|e| Box::new(aya::EbpfError::from(e)))?;
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
             .override_global("THRESHOLD_NS", &threshold_ns, true)
+            .override_global("STACK_NS", &stack_ns, true)
             .map_max_entries("EVENTS", options.ring_bytes)
             .map_max_entries("THREADS", options.max_threads)
             .map_max_entries("CALLS", options.max_threads)

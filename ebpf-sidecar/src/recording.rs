@@ -253,7 +253,8 @@ pub struct OffCpuInterval {
     pub taker: Option<OtherId>,
     /// Who was on the CPU that it came back on; `None` for an unfinished or inferred interval.
     pub giver: Option<OtherId>,
-    /// What it waited for; `None` when it was not blocked or no stack could be taken.
+    /// What it waited for; `None` when it was not blocked, no stack could be taken, or it was below
+    /// [`Options::stack_threshold`](crate::Options::stack_threshold).
     pub wait: Option<WaitId>,
 }
 

@@ -3,15 +3,15 @@
 use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
 use crate::wait::{self, Wait};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The waits of one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     symbols: KernelSymbols,
     list: Vec<Wait>,
-    by_addresses: HashMap<Vec<u64>, Option<WaitId>>,
-    by_wait: HashMap<Wait, WaitId>,
+    by_addresses: FxHashMap<Vec<u64>, Option<WaitId>>,
+    by_wait: FxHashMap<Wait, WaitId>,
 }
 
 impl Waits {

@@ -10,6 +10,10 @@ pub(crate) static THRESHOLD_NS: Global<u64> = Global::new(20_000);
 #[unsafe(no_mangle)]
 pub(crate) static ARM64: Global<u32> = Global::new(0);
 
+/// Off-CPU intervals below this length get no kernel stack, ns.
+#[unsafe(no_mangle)]
+pub(crate) static STACK_NS: Global<u64> = Global::new(20_000);
+
 macro_rules! offsets {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*

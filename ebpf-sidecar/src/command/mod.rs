@@ -67,6 +67,10 @@ struct RecordArguments {
     /// Shorter stretches off CPU are only counted, microseconds.
     #[arg(long, value_name = "US", default_value_t = 20)]
     threshold: u32,
+    /// Shorter stretches off CPU have no kernel stack, so that what they waited for is not known,
+    /// microseconds.
+    #[arg(long, value_name = "US", default_value_t = 20)]
+    stack_threshold: u32,
     /// How often each CPU is looked at to see what a recorded thread on it runs; 0 for never.
     #[arg(long, value_name = "HZ", default_value_t = gpustall_sidecar::Options::DEFAULT_SAMPLE_HZ,
         value_parser = clap::value_parser!(u32).range(0..=10_000))]

@@ -66,6 +66,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
 fn options(arguments: &RecordArguments) -> Options {
     Options {
         threshold: Nanos::new(u64::from(arguments.threshold) * 1000),
+        stack_threshold: Nanos::new(u64::from(arguments.stack_threshold) * 1000),
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
         sample_hz: arguments.sample,

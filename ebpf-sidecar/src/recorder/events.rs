@@ -34,15 +34,12 @@ impl Recorder {
             self.beyond_limit += 1;
             return at;
         }
-        if !self.threads.knows(off.tid) {
+        let thread = self.threads.position(off.tid).unwrap_or_else(|| {
             // The record of its beginning was lost.
             let tgid = self.probes.state(off.tid).map_or(off.tid, |s| s.tgid);
-            self.threads
-                .find_or_add(off.tid, tgid, self.time(off.out_ns));
-        }
-        let thread = self
-            .threads
-            .find_or_add(off.tid, off.tid, self.time(off.out_ns));
+            let out = MonoTime::from_nanos(off.out_ns).in_trace(self.start);
+            self.threads.find_or_add(off.tid, tgid, out)
+        });
         let truncated = off.flags & flag::TRUNCATED != 0;
         let inferred = off.flags & flag::INFERRED != 0;
         let whole = !truncated && !inferred;

@@ -25,6 +25,9 @@ const BEYOND_LIMIT: &str = "events beyond the limit in memory";
 /// new stacks come together.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
 
+/// How often counts of losses are read: each takes a system call a source.
+const LOSSES_EVERY: Duration = Duration::from_millis(100);
+
 /// Tracks processes and keeps what the probes report of them. [`drain`](Self::drain) must be called
 /// every [`Options::DRAIN_EVERY`].
 pub struct Recorder {
@@ -42,6 +45,7 @@ pub struct Recorder {
     cuda_calls: Vec<CudaCall>,
     symbolizer: Symbolizer,
     looked_up: Instant,
+    losses_read: Instant,
     beyond_limit: u64,
     /// Counts by source as of the last drain.
     lost: [u64; loss::SOURCES as usize],
@@ -98,6 +102,7 @@ impl Recorder {
             cuda_calls: Vec::new(),
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
+            losses_read: Instant::now(),
             beyond_limit: 0,
             lost: [0; loss::SOURCES as usize],
             losses: Vec::new(),
@@ -153,7 +158,10 @@ impl Recorder {
                 break;
             }
         }
-        self.note_losses();
+        if self.losses_read.elapsed() >= LOSSES_EVERY {
+            self.note_losses();
+            self.losses_read = Instant::now();
+        }
         self.find_cuda();
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.runs.look_up(&self.symbolizer);
