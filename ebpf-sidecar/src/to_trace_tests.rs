@@ -83,6 +83,7 @@ fn recording() -> Recording {
             cpu: 1,
             run: RunId(0),
         }],
+        cuda_calls: Vec::new(),
         runs: vec![Run {
             class: RunClass::User,
             function: "gather".to_owned(),

@@ -33,3 +33,7 @@ impl Builder<'_> {
         self.trace.slices.push(slice);
     }
 }
+
+#[cfg(test)]
+#[path = "cuda_tests.rs"]
+mod tests;
