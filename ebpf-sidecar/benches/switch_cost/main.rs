@@ -20,7 +20,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 use workload::Workload;
 
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 const WINDOW: Duration = Duration::from_secs(2);
 const RATES: [u32; 2] = [10_000, 50_000];
 
