@@ -13,12 +13,13 @@ mod fake_cuda;
 
 use fake_cuda::FakeCuda;
 use gpustall_sidecar::{Options, Recorder};
+use rustix::time::{ClockId, clock_gettime};
 use std::ffi::CString;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LIBRARY: &str = "GPUSTALL_BENCH_LIBRARY";
 const ROUNDS: usize = 5;
@@ -27,7 +28,7 @@ const CALLS: u32 = 2_000;
 
 fn main() {
     if let Some(library) = std::env::var_os(LIBRARY) {
-        return call_for_ever(Path::new(&library));
+        return calls(Path::new(&library));
     }
     if !rustix::process::geteuid().is_root() {
         assert!(std::env::var_os("CI").is_none(), "needs root");
@@ -48,9 +49,10 @@ fn main() {
         times[2].push(job.time_of_a_call(|| recorder.drain()));
         let recording = recorder.finish();
         assert!(recording.lost_by_source().is_empty(), "calls were lost");
-        assert!(recording.cuda_calls.len() as u32 > CALLS);
+        let (kept, notes) = (recording.cuda_calls.len(), &recording.notes);
+        assert!(kept > CALLS as usize, "{kept} calls recorded: {notes:?}");
     }
-    println!("a call that does nothing, medians of {ROUNDS} rounds");
+    println!("CPU time of a call that does nothing, medians of {ROUNDS} rounds");
     let names = ["not recorded", "another process recorded", "recorded"];
     for (name, times) in names.iter().zip(&mut times) {
         times.sort_unstable();
@@ -58,7 +60,7 @@ fn main() {
     }
 }
 
-/// A process that calls, and says now and then how long a call takes.
+/// A process that makes calls when it is asked to, and says how long one took.
 struct Job {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -74,23 +76,23 @@ impl Job {
             .unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut job = Self { child, lines };
-        job.next();
+        // The library is mapped when it answers.
+        job.ask();
         job
     }
 
-    /// Nanoseconds of a call, the best of several measurements that began from now on: others on the
-    /// machine can only make them longer. `meanwhile` is done between them.
+    /// CPU time of a call, nanoseconds: the best of several measurements, as others on the machine can
+    /// only make them longer. `meanwhile` is done between them.
     fn time_of_a_call(&mut self, mut meanwhile: impl FnMut()) -> u64 {
-        meanwhile();
-        self.next();
         let times = (0..20).map(|_| {
             meanwhile();
-            self.next()
+            self.ask()
         });
         times.min().unwrap()
     }
 
-    fn next(&mut self) -> u64 {
+    fn ask(&mut self) -> u64 {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
         let mut line = String::new();
         self.lines.read_line(&mut line).unwrap();
         line.trim().parse().unwrap()
@@ -104,11 +106,7 @@ impl Drop for Job {
     }
 }
 
-fn call_for_ever(library: &Path) {
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        std::process::exit(0);
-    });
+fn calls(library: &Path) {
     let path = CString::new(library.as_os_str().as_bytes()).unwrap();
     // SAFETY: the path ends in a zero; the stand-in does nothing when it is loaded.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
@@ -118,12 +116,16 @@ fn call_for_ever(library: &Path) {
     assert!(!symbol.is_null());
     // SAFETY: that is the function's type.
     let init: extern "C" fn(u32) -> u32 = unsafe { std::mem::transmute(symbol) };
-    loop {
-        let begun = Instant::now();
+    for _ in std::io::stdin().lines() {
+        let begun = cpu_time();
         for flags in 0..CALLS {
             init(flags);
         }
-        println!("{}", begun.elapsed().as_nanos() / u128::from(CALLS));
-        std::thread::sleep(Duration::from_millis(5));
+        println!("{}", (cpu_time() - begun).as_nanos() / u128::from(CALLS));
     }
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

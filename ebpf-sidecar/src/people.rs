@@ -97,17 +97,40 @@ impl Threads {
     }
 }
 
+/// How many other threads are found without hashing; a power of two.
+const RECENT: usize = 64;
+
 /// Other threads, each held once under each name it had.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Others {
     list: Vec<Other>,
+    /// Those met last: a job meets the same few again and again, three in every interval.
+    recent: [Option<(record::Other, OtherId)>; RECENT],
     by_record: FxHashMap<record::Other, OtherId>,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            recent: [None; RECENT],
+            by_record: FxHashMap::default(),
+        }
+    }
 }
 
 impl Others {
     /// The id of the thread that the record names.
     pub(crate) fn id(&mut self, other: record::Other) -> OtherId {
-        *self.by_record.entry(other).or_insert_with(|| {
+        // The idle threads of all CPUs have one id and differ in the ninth letter.
+        let place = (other.tid as usize ^ usize::from(other.comm[8])) % RECENT;
+        if let Some((known, id)) = self.recent[place]
+            && (known.tid, known.tgid) == (other.tid, other.tgid)
+            && u128::from_ne_bytes(known.comm) == u128::from_ne_bytes(other.comm)
+        {
+            return id;
+        }
+        let id = *self.by_record.entry(other).or_insert_with(|| {
             let id = OtherId(self.list.len() as u32);
             self.list.push(Other {
                 tid: Tid(other.tid),
@@ -115,7 +138,9 @@ impl Others {
                 name: name_of(&other.comm),
             });
             id
-        })
+        });
+        self.recent[place] = Some((other, id));
+        id
     }
 
     /// All of them.
@@ -143,6 +168,23 @@ mod tests {
         assert_ne!(first, second);
         assert_eq!(threads.living(7).map(|t| t.name.as_str()), Some("second"));
         assert_eq!(threads.into_list().len(), 2);
+    }
+
+    #[test]
+    fn another_thread_has_an_id_for_each_name_that_it_had() {
+        let named = |tid, name: &[u8; 16]| record::Other {
+            tid,
+            tgid: 7,
+            comm: *name,
+        };
+        let mut others = Others::default();
+        let first = others.id(named(7, b"first\0\0\0\0\0\0\0\0\0\0\0"));
+        // The same place among the recent ones.
+        let second = others.id(named(7 + RECENT as u32, b"first\0\0\0\0\0\0\0\0\0\0\0"));
+        let third = others.id(named(7, b"third\0\0\0\0\0\0\0\0\0\0\0"));
+        assert!(first != second && second != third && first != third);
+        assert_eq!(others.id(named(7, b"first\0\0\0\0\0\0\0\0\0\0\0")), first);
+        assert_eq!(others.into_list().len(), 3);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub(crate) struct CudaLibraries {
     /// Files that were attached to, or tried.
     seen: HashSet<FileId>,
     watch: Watch,
+    /// Whether a file could not be opened: said once.
+    unopened: bool,
     notes: Vec<String>,
 }
 
@@ -32,6 +34,7 @@ impl CudaLibraries {
         Self {
             seen: HashSet::new(),
             watch: Watch::new(),
+            unopened: false,
             notes: Vec::new(),
         }
     }
@@ -58,7 +61,15 @@ impl CudaLibraries {
     }
 
     fn attach(&mut self, probes: &mut Probes, path: &Path, at: Option<TraceTime>) {
-        let Some(id) = file_id(path) else { return };
+        let Some(id) = file_id(path) else {
+            if !std::mem::replace(&mut self.unopened, true) {
+                self.notes.push(format!(
+                    "CUDA calls of at least one process are not recorded: {} cannot be opened",
+                    path.display()
+                ));
+            }
+            return;
+        };
         if !self.seen.insert(id) {
             return;
         }
