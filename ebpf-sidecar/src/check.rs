@@ -1,5 +1,6 @@
 //! What a recording needs on this machine, and what is missing.
 
+use crate::cuda::{self, CudaClass, LibraryReport};
 use crate::disk;
 use crate::host;
 use crate::kernel::{self, Offsets, RequestOffsets};
@@ -129,11 +130,12 @@ fn kernel_types() -> Vec<Requirement> {
     found
 }
 
-fn probes() -> [Requirement; 2] {
+fn probes() -> Vec<Requirement> {
     let small = Options {
         ring_bytes: 1 << 16,
         max_threads: 16,
         page_allocs: true,
+        cuda_calls: true,
         ..Options::default()
     };
     let missing = |problem: String| Missing {
@@ -141,18 +143,66 @@ fn probes() -> [Requirement; 2] {
         mend: "mend what is missing above; if nothing is, report this with the kernel's version"
             .to_owned(),
     };
-    let attached = Probes::attach(&small);
+    let mut attached = Probes::attach(&small);
+    let cuda = match &mut attached {
+        Ok(probes) => cuda_library(&cuda::report(probes)),
+        Err(_) => Vec::new(),
+    };
     let without = attached.as_ref().map_or(&[][..], |probes| probes.notes());
     let without = (!without.is_empty()).then(|| missing(without.join("; ")));
     let refused = attached.err().map(|error| missing(error.to_string()));
-    [
+    let mut found = vec![
         requirement("the kernel accepts the probes", Costs::Everything, refused),
         requirement(
-            "the kernel accepts the optional probes (interrupts, names, samples, memory, disks)",
+            "the kernel accepts the optional probes (interrupts, names, samples, memory, disks, CUDA calls)",
             Costs::Some("what is said of each of them"),
             without,
         ),
-    ]
+    ];
+    found.extend(cuda);
+    found
+}
+
+/// One requirement for each file of the library, or one that says that there is none.
+fn cuda_library(reports: &[LibraryReport]) -> Vec<Requirement> {
+    const CALLS: Costs = Costs::Some("CUDA calls of jobs that do not use the SDK");
+    if reports.is_empty() {
+        let missing = Missing {
+            problem: "no libcuda.so.1 on the loader's path".to_owned(),
+            mend: "install the NVIDIA driver; one that a job brings in its container is found when the job uses it"
+                .to_owned(),
+        };
+        return vec![requirement(
+            "the CUDA driver's library",
+            CALLS,
+            Some(missing),
+        )];
+    }
+    let one = |report: &LibraryReport| {
+        let name = format!(
+            "functions of {} ({} found)",
+            report.path.display(),
+            report.found
+        );
+        if let Some(problem) = &report.problem {
+            let missing = Missing {
+                problem: problem.clone(),
+                mend: "report this with the versions of the kernel and the driver".to_owned(),
+            };
+            return requirement(&name, CALLS, Some(missing));
+        }
+        let lacks = |(class, names): (&CudaClass, &Vec<&str>)| {
+            format!("{} ({})", names.join(", "), class.name())
+        };
+        let lacking: Vec<String> = report.missing.iter().map(lacks).collect();
+        let missing = (!lacking.is_empty()).then(|| Missing {
+            problem: format!("it does not export {}", lacking.join("; ")),
+            mend: "nothing, if it is another version of the driver: no job can call what it lacks"
+                .to_owned(),
+        });
+        requirement(&name, Costs::Some("nothing but these calls"), missing)
+    };
+    reports.iter().map(one).collect()
 }
 
 fn kernel_symbols() -> Requirement {

@@ -94,7 +94,7 @@ pub enum TrackError {
 }
 
 /// An error with its causes: the kernel's own answer is the last of them.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut texts: Vec<String> = causes.map(|e| e.to_string().trim().to_owned()).collect();
     texts.dedup();

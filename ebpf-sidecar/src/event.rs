@@ -1,6 +1,7 @@
 //! Records of the ring buffer as one enum.
 
 use gpustall_wire::codes::kind;
+use gpustall_wire::cuda::CudaCall;
 use gpustall_wire::plain::read;
 use gpustall_wire::record::{
     BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Sample,
@@ -27,6 +28,8 @@ pub(crate) enum Event {
     BlockIo(BlockIo),
     /// The kernel kills a tracked process.
     OomKill(OomKill),
+    /// A call of the CUDA driver returned.
+    CudaCall(CudaCall),
 }
 
 impl Event {
@@ -42,6 +45,7 @@ impl Event {
             Self::MemoryWork(work) => work.tid,
             Self::BlockIo(request) => request.submitter.tid,
             Self::OomKill(kill) => kill.tid,
+            Self::CudaCall(call) => call.tid,
         }
     }
 
@@ -63,6 +67,7 @@ impl Event {
             kind::MEMORY_WORK => Self::MemoryWork(read(bytes)?),
             kind::BLOCK_IO => Self::BlockIo(read(bytes)?),
             kind::OOM_KILL => Self::OomKill(read(bytes)?),
+            kind::CUDA_CALL => Self::CudaCall(read(bytes)?),
             _ => return None,
         })
     }

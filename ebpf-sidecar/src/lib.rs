@@ -26,6 +26,7 @@ mod btf;
 mod charge;
 pub mod check;
 mod close;
+mod cuda;
 mod disk;
 mod error;
 mod event;
@@ -51,6 +52,7 @@ mod wait;
 mod waits;
 
 pub use btf::BtfError;
+pub use cuda::{CudaCall, CudaClass, CudaFunction};
 pub use disk::{BlockIo, RequestKind};
 pub use error::{SetupError, TrackError};
 pub use host::HostSample;

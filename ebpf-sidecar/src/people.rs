@@ -3,17 +3,18 @@
 use crate::recording::{Faults, Other, OtherId, ThreadRecord, Totals};
 use gpustall_trace::{Pid, Tid, TraceTime};
 use gpustall_wire::record;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
+use std::collections::BTreeSet;
 
 /// The tracked threads; ids are given again by the kernel, so only the living are found by theirs.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
     list: Vec<ThreadRecord>,
-    living: HashMap<u32, u32>,
+    living: FxHashMap<u32, u32>,
     /// How many there have been.
     seen: u32,
     /// The last thread that had an id, living or not.
-    latest: HashMap<u32, u32>,
+    latest: FxHashMap<u32, u32>,
 }
 
 impl Threads {
@@ -71,6 +72,13 @@ impl Threads {
         self.living.len()
     }
 
+    /// The processes of those that live.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        let living = self.living.values();
+        let threads = living.filter_map(|&index| self.list.get(index as usize));
+        threads.map(|thread| thread.pid.0).collect()
+    }
+
     /// Thread `old` goes on under the id `tid`, as the only thread of its process, `ids` to the reader.
     pub(crate) fn take_id(&mut self, old: u32, tid: u32, ids: (Pid, Tid)) {
         if let Some(index) = self.living.remove(&old) {
@@ -115,11 +123,26 @@ impl Threads {
     }
 }
 
+/// How many other threads are found without hashing; a power of two.
+const RECENT: usize = 64;
+
 /// Other threads, each held once under each name it had.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Others {
     list: Vec<Other>,
-    by_record: HashMap<record::Other, OtherId>,
+    /// Those met last: a job meets the same few again and again, three in every interval.
+    recent: [Option<(record::Other, OtherId)>; RECENT],
+    by_record: FxHashMap<record::Other, OtherId>,
+}
+
+impl Default for Others {
+    fn default() -> Self {
+        Self {
+            list: Vec::new(),
+            recent: [None; RECENT],
+            by_record: FxHashMap::default(),
+        }
+    }
 }
 
 impl Others {
@@ -129,16 +152,27 @@ impl Others {
         other: record::Other,
         seen: impl FnOnce(&record::Other) -> Other,
     ) -> OtherId {
-        *self.by_record.entry(other).or_insert_with(|| {
+        // The idle threads of all CPUs have one id and differ in the ninth letter.
+        let place = (other.tid as usize ^ usize::from(other.comm[8])) % RECENT;
+        if let Some((known, id)) = self.recent[place]
+            && (known.tid, known.tgid) == (other.tid, other.tgid)
+            && u128::from_ne_bytes(known.comm) == u128::from_ne_bytes(other.comm)
+        {
+            return id;
+        }
+        let id = *self.by_record.entry(other).or_insert_with(|| {
             let id = OtherId(self.list.len() as u32);
             self.list.push(seen(&other));
             id
-        })
+        });
+        self.recent[place] = Some((other, id));
+        id
     }
 
     /// All of them; none is known afterwards.
     pub(crate) fn take(&mut self) -> Vec<Other> {
         self.by_record.clear();
+        self.recent = [None; RECENT];
         std::mem::take(&mut self.list)
     }
 }
@@ -181,6 +215,31 @@ mod tests {
         let left = threads.take();
         let left: Vec<_> = left.iter().map(|t| (t.number, t.tid.0)).collect();
         assert_eq!(left, [(0, 7), (2, 9)]);
+    }
+
+    #[test]
+    fn another_thread_has_an_id_for_each_name_that_it_had() {
+        let named = |tid, name: &[u8; 16]| record::Other {
+            tid,
+            tgid: 7,
+            comm: *name,
+        };
+        let mut others = Others::default();
+        let mut id = |other| {
+            others.id(other, |other| Other {
+                tid: Tid(other.tid),
+                pid: Pid(other.tgid),
+                name: name_of(&other.comm),
+                has_ids: true,
+            })
+        };
+        let first = id(named(7, b"first\0\0\0\0\0\0\0\0\0\0\0"));
+        // The same place among the recent ones.
+        let second = id(named(7 + RECENT as u32, b"first\0\0\0\0\0\0\0\0\0\0\0"));
+        let third = id(named(7, b"third\0\0\0\0\0\0\0\0\0\0\0"));
+        assert!(first != second && second != third && first != third);
+        assert_eq!(id(named(7, b"first\0\0\0\0\0\0\0\0\0\0\0")), first);
+        assert_eq!(others.take().len(), 3);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! The loaded probes: the one place that speaks with the kernel about eBPF.
 
 use crate::bitmap::TrackedBitmap;
+use crate::cuda::CudaPrograms;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::kernel::{self, Offsets, RequestOffsets};
 use crate::recording::Faults;
-use crate::state::{InFlight, State};
+use crate::state::{Calls, InFlight, State};
 use crate::tracepoints::{self, Tracepoint};
 use aya::maps::{HashMap, Map, MapData, MapError, PerCpuArray, RingBuf};
 use aya::programs::BtfTracePoint;
@@ -16,6 +17,7 @@ use aya::util::online_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use gpustall_wire::codes::{loss, mode};
+use gpustall_wire::cuda::OpenCalls;
 use gpustall_wire::record::{BlockIo, Exit};
 use gpustall_wire::thread::{ThreadState, Totals};
 use std::time::{Duration, Instant};
@@ -23,11 +25,16 @@ use std::time::{Duration, Instant};
 /// The eBPF programs, built by `probes/build.sh`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../prebuilt/gpustall-probes.bpf.o");
 
+/// Which of the two ways to hold registers the probes take.
+static ARM64: u32 = cfg!(target_arch = "aarch64") as u32;
+
 /// How the probes record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Off-CPU intervals below this length are only counted in the totals of their thread.
     pub threshold: Nanos,
+    /// Off-CPU intervals below this length have no kernel stack: what they waited for is not known.
+    pub stack_threshold: Nanos,
     /// Size of the ring buffer, bytes; a power of two and at least a page.
     pub ring_bytes: u32,
     /// Most threads tracked at one time.
@@ -37,14 +44,18 @@ pub struct Options {
     /// Whether the pages that each thread allocates are counted. Slows every allocation of a page on
     /// the machine.
     pub page_allocs: bool,
-    /// Most intervals (about 100 bytes each), and most samples, kept in memory; what comes after
+    /// Most intervals (about 100 bytes each), most samples, and most CUDA calls, kept in memory; what comes after
     /// them is counted as lost, and stays in the totals.
     pub max_intervals: usize,
+    /// Whether calls of the CUDA driver are recorded.
+    pub cuda_calls: bool,
 }
 
 impl Options {
     /// Below this length a wait hardly shows among a training step's milliseconds.
     pub const DEFAULT_THRESHOLD: Nanos = Nanos::new(20_000);
+    /// Walking a stack doubles what an interval costs.
+    pub const DEFAULT_STACK_THRESHOLD: Nanos = Nanos::new(20_000);
     /// Room for about 25,000 intervals with stacks: 500 ms at 50,000 a second.
     pub const DEFAULT_RING_BYTES: u32 = 8 << 20;
     /// Not a divisor of the kernel's tick, so that what happens at every tick is not seen too often.
@@ -61,11 +72,13 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             threshold: Self::DEFAULT_THRESHOLD,
+            stack_threshold: Self::DEFAULT_STACK_THRESHOLD,
             ring_bytes: Self::DEFAULT_RING_BYTES,
             max_threads: Self::DEFAULT_MAX_THREADS,
             sample_hz: Self::DEFAULT_SAMPLE_HZ,
             page_allocs: false,
             max_intervals: Self::DEFAULT_MAX_INTERVALS,
+            cuda_calls: true,
         }
     }
 }
@@ -74,8 +87,10 @@ impl Default for Options {
 pub(crate) struct Probes {
     /// Holds the programs' attachments; `None` once they are detached.
     programs: Option<Ebpf>,
+    cuda: Option<CudaPrograms>,
     tracked: TrackedBitmap,
     threads: HashMap<MapData, u32, State>,
+    calls: HashMap<MapData, u32, Calls>,
     events: RingBuf<MapData>,
     lost: PerCpuArray<MapData, u64>,
     in_flight: HashMap<MapData, u64, InFlight>,
@@ -94,14 +109,17 @@ impl Probes {
     pub(crate) fn attach(options: &Options) -> Result<Self, SetupError> {
         let types = kernel::types()?;
         let offsets = Offsets::of(&types)?;
-        let threshold_ns = options.threshold.get();
+        let (threshold_ns, stack_ns) = (options.threshold.get(), options.stack_threshold.get());
         let btf = Btf::from_sys_fs().map_err(|e| Box::new(aya::EbpfError::from(e)))?;
         let mut loader = EbpfLoader::new();
         loader
             .btf(Some(&btf))
             .override_global("THRESHOLD_NS", &threshold_ns, true)
+            .override_global("STACK_NS", &stack_ns, true)
             .map_max_entries("EVENTS", options.ring_bytes)
-            .map_max_entries("THREADS", options.max_threads);
+            .map_max_entries("THREADS", options.max_threads)
+            .map_max_entries("CALLS", options.max_threads)
+            .override_global("ARM64", &ARM64, true);
         for (name, value) in offsets.globals() {
             loader.override_global(name, value, true);
         }
@@ -128,6 +146,13 @@ impl Probes {
         {
             notes.push(format!("{error}: what running threads ran is unknown"));
         }
+        // Loaded before the maps are taken; attached when a library is found.
+        let cuda = match options.cuda_calls {
+            true => CudaPrograms::load(OBJECT, &mut programs)
+                .inspect_err(|e| notes.push(format!("{e}: CUDA calls are not recorded")))
+                .ok(),
+            false => None,
+        };
         let Map::Array(tracked) = take(&mut programs, "TRACKED")? else {
             return Err(map_error("TRACKED", "not an array"));
         };
@@ -135,6 +160,8 @@ impl Probes {
             tracked: TrackedBitmap::map(tracked.fd()).map_err(|e| map_error("TRACKED", e))?,
             threads: HashMap::try_from(take(&mut programs, "THREADS")?)
                 .map_err(|e| map_error("THREADS", e))?,
+            calls: HashMap::try_from(take(&mut programs, "CALLS")?)
+                .map_err(|e| map_error("CALLS", e))?,
             events: RingBuf::try_from(take(&mut programs, "EVENTS")?)
                 .map_err(|e| map_error("EVENTS", e))?,
             lost: PerCpuArray::try_from(take(&mut programs, "LOST")?)
@@ -143,6 +170,7 @@ impl Probes {
                 .map_err(|e| map_error("IN_FLIGHT", e))?,
             max_threads: options.max_threads,
             programs: Some(programs),
+            cuda,
             notes,
             untracked: Vec::new(),
         })
@@ -151,6 +179,19 @@ impl Probes {
     /// What the probes do without on this kernel, each one sentence.
     pub(crate) fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// The programs for CUDA calls and what holds their maps, for more to be attached; `None` when the
+    /// kernel refused them, and once they are detached.
+    pub(crate) fn cuda(&mut self) -> Option<(&mut CudaPrograms, &mut Ebpf)> {
+        Some((self.cuda.as_mut()?, self.programs.as_mut()?))
+    }
+
+    /// The CUDA calls of a thread that have not returned; they are forgotten.
+    pub(crate) fn take_open_calls(&mut self, tid: u32) -> Option<OpenCalls> {
+        let open = self.calls.get(&tid, 0).ok()?;
+        let _ = self.calls.remove(&tid);
+        Some(open.0)
     }
 
     /// Tracks a thread that exists and has taken these page faults, from `now` on. What it is doing
@@ -306,6 +347,7 @@ impl Probes {
     pub(crate) fn stop(&mut self) -> MonoTime {
         let end = MonotonicClock::read();
         self.tracked.clear_all();
+        self.cuda = None;
         self.programs = None;
         end
     }

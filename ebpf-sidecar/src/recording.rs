@@ -1,5 +1,6 @@
 //! What a recording consists of.
 
+use crate::cuda::CudaCall;
 use crate::disk::BlockIo;
 use crate::host::HostSample;
 use crate::memory::{MemoryWork, OomKill};
@@ -28,6 +29,8 @@ pub struct Recording {
     pub waits: Vec<Wait>,
     /// Samples of running threads, in the order they were taken.
     pub samples: Vec<CpuSample>,
+    /// Calls of the CUDA driver, in the order they returned.
+    pub cuda_calls: Vec<CudaCall>,
     /// What was run.
     pub runs: Vec<Run>,
     /// Work on memory that the kernel did on tracked threads, in the order it ended.
@@ -290,7 +293,8 @@ pub struct OffCpuInterval {
     pub taker: Option<OtherId>,
     /// Who was on the CPU that it came back on; `None` for an unfinished or inferred interval.
     pub giver: Option<OtherId>,
-    /// What it waited for; `None` when it was not blocked or no stack could be taken.
+    /// What it waited for; `None` when it was not blocked, no stack could be taken, or it was below
+    /// [`Options::stack_threshold`](crate::Options::stack_threshold).
     pub wait: Option<WaitId>,
     /// Page faults that the thread had taken when it left the CPU, since it was born.
     pub faults: Faults,

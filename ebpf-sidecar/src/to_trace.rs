@@ -1,6 +1,7 @@
 //! A recording as a [`Trace`].
 
 mod conversion;
+mod cuda;
 mod disk;
 mod faults;
 mod host;
@@ -23,7 +24,8 @@ const FIRST_LANE: u32 = 0xD000_0000;
 impl Recording {
     /// The recording as a trace called `name`, of the process `pid`: for each thread its track and
     /// beside it a lane with its intervals off CPU ([`cat::OFF_CPU`]), which ends in its totals
-    /// ([`cat::THREAD_TOTALS`]).
+    /// ([`cat::THREAD_TOTALS`]). Calls of the CUDA driver ([`cat::CUDA_DRIVER`]) are on the
+    /// track of the thread itself.
     pub fn to_trace(&self, name: &str, pid: Pid) -> Trace {
         let mut conversion = Conversion::default();
         conversion.add(self);

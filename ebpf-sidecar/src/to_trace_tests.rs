@@ -100,6 +100,7 @@ pub(super) fn recording() -> Recording {
             cpu: 1,
             run: RunId(0),
         }],
+        cuda_calls: Vec::new(),
         runs: vec![Run {
             class: RunClass::User,
             function: "gather".to_owned(),

@@ -3,7 +3,7 @@
 use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
 use crate::wait::{self, Wait, WaitClass};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 use std::sync::Arc;
 
 /// The waits of one recording.
@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub(crate) struct Waits {
     symbols: Arc<KernelSymbols>,
     list: Vec<Wait>,
-    by_addresses: HashMap<Vec<u64>, Option<WaitId>>,
-    by_wait: HashMap<Wait, WaitId>,
+    by_addresses: FxHashMap<Vec<u64>, Option<WaitId>>,
+    by_wait: FxHashMap<Wait, WaitId>,
 }
 
 impl Waits {

@@ -6,6 +6,14 @@ use aya_ebpf::Global;
 #[unsafe(no_mangle)]
 pub(crate) static THRESHOLD_NS: Global<u64> = Global::new(20_000);
 
+/// Whether the machine is an aarch64: the object is the same for all.
+#[unsafe(no_mangle)]
+pub(crate) static ARM64: Global<u32> = Global::new(0);
+
+/// Off-CPU intervals below this length get no kernel stack, ns.
+#[unsafe(no_mangle)]
+pub(crate) static STACK_NS: Global<u64> = Global::new(20_000);
+
 macro_rules! offsets {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*

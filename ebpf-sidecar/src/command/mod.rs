@@ -71,6 +71,10 @@ struct RecordArguments {
     /// Shorter stretches off CPU are only counted, microseconds.
     #[arg(long, value_name = "US", default_value_t = 20)]
     threshold: u32,
+    /// Shorter stretches off CPU have no kernel stack, so that what they waited for is not known,
+    /// microseconds.
+    #[arg(long, value_name = "US", default_value_t = 20)]
+    stack_threshold: u32,
     /// How often each CPU is looked at to see what a recorded thread on it runs; 0 for never.
     #[arg(long, value_name = "HZ", default_value_t = gpustall_sidecar::Options::DEFAULT_SAMPLE_HZ,
         value_parser = clap::value_parser!(u32).range(0..=10_000))]
@@ -82,6 +86,9 @@ struct RecordArguments {
     /// Size of the ring buffer, MiB; a power of two.
     #[arg(long, value_name = "MIB", default_value_t = 8, value_parser = power_of_two)]
     ring: u32,
+    /// Do not record calls of the CUDA driver.
+    #[arg(long)]
+    no_cuda: bool,
     /// Most threads tracked at one time.
     #[arg(long, value_name = "N", default_value_t = gpustall_sidecar::Options::DEFAULT_MAX_THREADS)]
     max_threads: u32,

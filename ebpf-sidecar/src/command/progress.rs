@@ -55,10 +55,11 @@ impl Drop for ProgressLine {
 /// How far a recording is.
 pub(super) fn recording(progress: Progress) -> String {
     format!(
-        "recording {:.1} s, {} threads, {} intervals, {} lost",
+        "recording {:.1} s, {} threads, {} intervals, {} CUDA calls, {} lost",
         progress.at.as_nanos() as f64 / 1e9,
         progress.threads,
         progress.intervals,
+        progress.cuda_calls,
         progress.lost
     )
 }

@@ -3,9 +3,10 @@
 use super::progress::{ProgressLine, recording};
 use super::{RecordArguments, child};
 use anyhow::{Context, Result};
-use gpustall_sidecar::{Options, Recorder, Recording};
+use gpustall_sidecar::{CudaClass, Options, Recorder, Recording};
 use gpustall_trace::{Nanos, Pid, write_finished};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
@@ -65,10 +66,12 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
 fn options(arguments: &RecordArguments) -> Options {
     Options {
         threshold: Nanos::new(u64::from(arguments.threshold) * 1000),
+        stack_threshold: Nanos::new(u64::from(arguments.stack_threshold) * 1000),
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
         sample_hz: arguments.sample,
         page_allocs: arguments.page_allocs,
+        cuda_calls: !arguments.no_cuda,
         ..Options::default()
     }
 }
@@ -87,6 +90,16 @@ fn write(recording: &Recording, path: &Path, pid: u32) -> Result<()> {
         recording.intervals.len(),
         stats.bytes / 1024
     );
+    let mut calls: BTreeMap<CudaClass, usize> = BTreeMap::new();
+    for call in &recording.cuda_calls {
+        *calls.entry(call.function.class()).or_default() += 1;
+    }
+    if !calls.is_empty() {
+        let counts = calls
+            .iter()
+            .map(|(class, n)| format!("{n} {}", class.name()));
+        eprintln!("CUDA calls: {}", counts.collect::<Vec<_>>().join(", "));
+    }
     for (source, count) in recording.lost_by_source() {
         eprintln!("lost: {count} {source}");
     }

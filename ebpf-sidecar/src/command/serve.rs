@@ -30,6 +30,9 @@ pub(super) fn run(arguments: &ServeArguments) -> Result<ExitCode> {
         sample_hz: arguments.sample,
         page_allocs: false,
         max_intervals: DEFAULT_MAX_HELD,
+        // The probes slow each call of every process, and a session knows its calls by itself.
+        cuda_calls: false,
+        ..Options::default()
     };
     let server = Server::start(&socket, &options)?;
     eprintln!("serving at {}", arguments.socket.display());

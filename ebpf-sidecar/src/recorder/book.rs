@@ -1,6 +1,7 @@
 //! What is recorded of one job.
 
 use crate::charge::Charges;
+use crate::cuda::CudaCall;
 use crate::disk::{BlockIo, Disks};
 use crate::host::HostSample;
 use crate::memory::{MemoryWork, OomKill};
@@ -39,6 +40,7 @@ pub(crate) struct Book {
     pub(super) block_io: Vec<BlockIo>,
     pub(super) disks: Disks,
     pub(super) host_samples: Vec<HostSample>,
+    pub(super) cuda_calls: Vec<CudaCall>,
     /// Threads that were tracked before for another job: their state when this one began.
     pub(super) before: HashMap<u32, ThreadState>,
     /// Intervals of which one end was inferred.
@@ -79,6 +81,7 @@ impl Book {
             block_io: Vec::new(),
             disks: Disks::default(),
             host_samples: Vec::new(),
+            cuda_calls: Vec::new(),
             before: HashMap::new(),
             inferred: 0,
             refused: Vec::new(),
@@ -232,6 +235,7 @@ impl Book {
             oom_kills: std::mem::take(&mut self.oom_kills),
             block_io: std::mem::take(&mut self.block_io),
             host: std::mem::take(&mut self.host_samples),
+            cuda_calls: std::mem::take(&mut self.cuda_calls),
             runs,
             losses: std::mem::take(&mut self.losses),
             notes: std::mem::take(&mut self.notes),

@@ -36,6 +36,7 @@ impl Book {
             Event::MemoryWork(work) => self.memory_work(work),
             Event::BlockIo(request) => self.block_io(request),
             Event::OomKill(kill) => self.oom_kill(kill),
+            Event::CudaCall(call) => self.cuda_call(call),
         }
     }
 

@@ -1,6 +1,7 @@
 //! A recording while it runs.
 
 mod book;
+mod cuda;
 mod ending;
 mod events;
 mod machine;
@@ -8,6 +9,7 @@ mod machine;
 pub(crate) use book::{Book, LossCounts};
 
 use crate::close::close;
+use crate::cuda::CudaLibraries;
 use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::host::{self, Host};
@@ -27,14 +29,20 @@ use std::time::{Duration, Instant};
 /// new stacks come together.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
 
+/// How often the counts of losses are read.
+const LOSSES_EVERY: Duration = Duration::from_millis(100);
+
 /// Tracks processes and keeps what the probes report of them. [`drain`](Self::drain) must be called
 /// every [`Options::DRAIN_EVERY`].
 pub struct Recorder {
     probes: Probes,
     book: Book,
     host: Host,
+    /// `None` when calls of the CUDA driver are not recorded.
+    cuda: Option<CudaLibraries>,
     symbolizer: Symbolizer,
     looked_up: Instant,
+    losses_read: Instant,
 }
 
 /// How far a recording is.
@@ -46,6 +54,8 @@ pub struct Progress {
     pub threads: usize,
     /// Intervals kept.
     pub intervals: usize,
+    /// CUDA calls kept.
+    pub cuda_calls: usize,
     /// Events lost, over all sources.
     pub lost: u64,
 }
@@ -57,7 +67,11 @@ impl Recorder {
     /// [`SetupError`] says which requirement is missing and what mends it.
     pub fn start(options: &Options) -> Result<Self, SetupError> {
         privilege::require()?;
-        let probes = Probes::attach(options)?;
+        let mut probes = Probes::attach(options)?;
+        let mut cuda = options.cuda_calls.then(CudaLibraries::new);
+        if let Some(libraries) = &mut cuda {
+            libraries.attach_known(&mut probes);
+        }
         let (symbols, notes) = symbols(&probes);
         let start = MonotonicClock.now();
         let lost = probes.losses();
@@ -67,8 +81,10 @@ impl Recorder {
             probes,
             book,
             host: Host::start(),
+            cuda,
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
+            losses_read: Instant::now(),
         })
     }
 
@@ -86,12 +102,15 @@ impl Recorder {
         // What is reported while this runs is left for the next call, so that it always ends.
         let until = MonotonicClock.now();
         while let Some(event) = self.probes.next_event() {
-            let tgid = process_of(&self.probes, &self.book, &event);
-            if self.book.add(&event, tgid) > until {
+            if self.add(&event) > until {
                 break;
             }
         }
-        self.note_losses();
+        if self.losses_read.elapsed() >= LOSSES_EVERY {
+            self.note_losses();
+            self.losses_read = Instant::now();
+        }
+        self.find_cuda();
         self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
             self.book.look_up(&self.symbolizer);
@@ -106,6 +125,7 @@ impl Recorder {
             at: MonotonicClock.now().in_trace(self.book.start),
             threads: self.book.living(),
             intervals: self.book.intervals(),
+            cuda_calls: self.book.cuda_calls.len(),
             lost: self.book.lost(),
         }
     }
@@ -115,16 +135,28 @@ impl Recorder {
         let end = self.probes.stop();
         self.look_at_the_machine(Host::AT_LEAST, Some(end));
         while let Some(event) = self.probes.next_event() {
-            let tgid = process_of(&self.probes, &self.book, &event);
-            self.book.add(&event, tgid);
+            self.add(&event);
         }
         self.note_losses();
         for (tid, state) in self.probes.states() {
+            self.unfinished_calls(tid, state.tgid, end.as_nanos());
             self.book.close_thread(tid, state, end);
         }
         self.book.end_requests(self.probes.in_flight(), end);
         self.book.look_up(&self.symbolizer);
+        for note in self.cuda.into_iter().flat_map(CudaLibraries::into_notes) {
+            self.book.note(note);
+        }
         self.book.take(end, true)
+    }
+
+    /// Adds one event; returns when it was.
+    fn add(&mut self, event: &Event) -> MonoTime {
+        if let Event::Exit(exit) = event {
+            self.unfinished_calls(exit.tid, exit.tgid, exit.at_ns);
+        }
+        let tgid = process_of(&self.probes, &self.book, event);
+        self.book.add(event, tgid)
     }
 
     /// Looks at the machine as a whole, when the last look is at least `after` ago. A look after the
@@ -140,6 +172,7 @@ impl Recorder {
         let lost = self.probes.losses();
         if self.book.lost_since(&lost, loss::LIFE) {
             for exit in self.probes.take_dead() {
+                self.unfinished_calls(exit.tid, exit.tgid, exit.at_ns);
                 self.book.exit(&exit);
             }
         }

@@ -47,6 +47,9 @@ impl Conversion {
         for sample in &recording.samples {
             builder.sample(tracks[sample.thread as usize].lane, sample);
         }
+        for call in &recording.cuda_calls {
+            builder.cuda_call(tracks[call.thread as usize].thread, call);
+        }
         for (thread, tracks) in recording.threads.iter().zip(&tracks) {
             if thread.ended || recording.finished {
                 builder.totals(tracks.lane, thread);

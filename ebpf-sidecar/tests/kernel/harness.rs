@@ -2,9 +2,9 @@
 
 use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecord, Waker};
 use gpustall_trace::Nanos;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -54,9 +54,9 @@ impl Job {
     }
 
     /// The same with these variables in its environment.
-    pub(crate) fn start_on(workload: &str, variables: &[(&str, &Path)]) -> Self {
+    pub(crate) fn start_on<S: AsRef<OsStr>>(workload: &str, variables: &[(&str, S)]) -> Self {
         let mut program = Command::new(std::env::current_exe().unwrap());
-        program.envs(variables.iter().copied());
+        program.envs(variables.iter().map(|(name, value)| (name, value.as_ref())));
         Self::start_as(program, workload)
     }
 

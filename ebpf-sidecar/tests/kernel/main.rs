@@ -6,7 +6,11 @@
 
 mod cgroup;
 mod client;
+mod cuda;
+mod cuda_job;
 mod disk;
+#[path = "../fake_cuda/mod.rs"]
+mod fake_cuda;
 mod faults;
 mod harness;
 mod host;

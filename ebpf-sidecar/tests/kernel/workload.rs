@@ -1,5 +1,6 @@
 //! The planted workloads. Each runs in a process of its own, which is this test binary again.
 
+use crate::cuda_job;
 use crate::harness::DEADLINE;
 use gpustall::Sidecar;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -42,6 +43,10 @@ fn entry() {
         "burners" => burners(),
         "session" => session(),
         "asks for another's process" => asks_for_anothers_process(),
+        "cuda early" => cuda_job::early(),
+        "cuda late" => cuda_job::late(),
+        "cuda flood" => cuda_job::flood(),
+        "cuda stuck" => cuda_job::stuck(),
         other => {
             crate::kernel_work::run(other);
             panic!("no workload {other}");
@@ -257,7 +262,10 @@ fn asks_for_anothers_process() {
     forever();
 }
 
-pub(crate) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
     Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 

@@ -22,6 +22,8 @@ pub mod kind {
     pub const BLOCK_IO: u32 = 9;
     /// An [`OomKill`](crate::record::OomKill).
     pub const OOM_KILL: u32 = 10;
+    /// A [`CudaCall`](crate::cuda::CudaCall).
+    pub const CUDA_CALL: u32 = 16;
 }
 
 /// Work on memory that the kernel does on a thread before it gives the thread what it asked for.
@@ -159,8 +161,11 @@ pub mod loss {
     pub const BLOCK_IO: u32 = 7;
     /// Requests to block devices for which the map of those in flight had no place.
     pub const IN_FLIGHT: u32 = 8;
+    /// Calls into the CUDA driver that did not fit into the ring buffer, were nested too deeply or found
+    /// no place in the map of calls.
+    pub const CUDA_CALLS: u32 = 9;
     /// How many sources there are.
-    pub const SOURCES: u32 = 9;
+    pub const SOURCES: u32 = 10;
 
     /// Names of the sources, by their numbers.
     pub const NAMES: [&str; SOURCES as usize] = [
@@ -173,5 +178,6 @@ pub mod loss {
         "oom kills",
         "disk requests",
         "disk requests in flight",
+        "CUDA calls",
     ];
 }

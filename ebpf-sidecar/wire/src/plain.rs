@@ -5,6 +5,7 @@
     reason = "the one place where bytes of the kernel become records"
 )]
 
+use crate::cuda::{CudaCall, OpenCalls};
 use crate::record::{BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use core::mem::size_of;
@@ -23,11 +24,13 @@ macro_rules! plain {
 }
 plain!(
     BlockIo,
+    CudaCall,
     Exit,
     Life,
     MemoryWork,
     OffCpu,
     OffCpuStack,
+    OpenCalls,
     OomKill,
     Other,
     Sample,

@@ -52,7 +52,10 @@ pub mod cat {
     /// Slice on a thread: a call of the CUDA runtime. Argument `correlation`: that of the
     /// device operation it submitted, if any.
     pub const CUDA_RUNTIME: &str = "cuda_runtime";
-    /// Slice on a thread: a call of the CUDA driver. Argument `correlation`.
+    /// Slice on a thread: a call of the CUDA driver. Argument `correlation`; or, where the sidecar saw
+    /// the call at the driver's library, [`BYTES`](super::arg::BYTES) and
+    /// [`STREAM_HANDLE`](super::arg::STREAM_HANDLE) where its arguments have them,
+    /// [`RESULT`](super::arg::RESULT) and [`UNFINISHED`](super::arg::UNFINISHED).
     pub const CUDA_DRIVER: &str = "cuda_driver";
     /// Slice: a stream, context or event was waited for, as the device saw it.
     pub const CUDA_SYNC: &str = "cuda_sync";
@@ -223,6 +226,10 @@ pub mod arg {
     pub const MINOR_FAULTS: &str = "minor_faults";
     /// The same for page faults that read from a disk.
     pub const MAJOR_FAULTS: &str = "major_faults";
+    /// The stream as the program names it in a call: an address, or 0 to 2 for the default streams.
+    pub const STREAM_HANDLE: &str = "stream_handle";
+    /// What a call returned (`CUresult`); absent for success.
+    pub const RESULT: &str = "result";
 }
 
 /// Why a thread was off CPU.
