@@ -23,6 +23,9 @@ const REPORTED_LATE_NS: u64 = 200_000;
 const HOLD_NS: u64 = 1_000_000_000;
 /// The kernel's threads may hand in many requests, one after another, for one wait.
 const HOLD_OF_KERNEL_NS: u64 = 10_000_000_000;
+/// Most requests that are held without anybody who waited for them; the oldest are dropped. A machine
+/// that writes back for other programs makes many.
+const MAX_UNCHARGED: usize = 10_000;
 
 /// A stretch of time that a thread was blocked for I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,6 +117,13 @@ impl Charges {
 
     /// The requests that have been held for long enough at `now_ns`.
     pub(crate) fn settle(&mut self, now_ns: u64) -> Vec<Charge> {
+        let uncharged = self.requests.iter().filter(|(r, _)| by_kernel(r)).count();
+        let mut beyond = uncharged.saturating_sub(MAX_UNCHARGED);
+        self.requests.retain(|(request, _)| {
+            let drop = beyond > 0 && by_kernel(request) && who(&self.waits, request).is_none();
+            beyond -= usize::from(drop);
+            !drop
+        });
         let due = |request: &BlockIo, found: Option<u32>| {
             let hold = match found {
                 Some(_) => HOLD_NS,
@@ -131,6 +141,11 @@ impl Charges {
 
     /// The requests that are charged to `tid` as far as is known: the thread ends.
     pub(crate) fn settle_thread(&mut self, tid: u32) -> Vec<Charge> {
+        // Most threads that end soon after they began have none.
+        let own = |(request, _): &(BlockIo, bool)| request.submitter.tid == tid;
+        if !self.waits.contains_key(&tid) && !self.requests.iter().any(own) {
+            return Vec::new();
+        }
         self.charge(|_, found| found == Some(tid))
     }
 
@@ -162,8 +177,7 @@ impl Charges {
 /// Who waited for the request, or handed it in when nobody did. `None` for a request of a thread of
 /// the kernel for which nobody waited.
 fn who(waits: &BTreeMap<u32, Vec<IoWait>>, request: &BlockIo) -> Option<u32> {
-    let by_kernel = request.flags & request_flag::KERNEL_THREAD != 0;
-    let own = (!by_kernel).then_some(request.submitter.tid);
+    let own = (!by_kernel(request)).then_some(request.submitter.tid);
     let own_waits = own.and_then(|tid| waits.get(&tid));
     if own_waits.is_some_and(|waits| longest(waits, request, false) > 0) {
         return own;
@@ -174,6 +188,10 @@ fn who(waits: &BTreeMap<u32, Vec<IoWait>>, request: &BlockIo) -> Option<u32> {
         Some((1.., tid)) => Some(tid),
         _ => own,
     }
+}
+
+fn by_kernel(request: &BlockIo) -> bool {
+    request.flags & request_flag::KERNEL_THREAD != 0
 }
 
 /// The longest wait for the request in one piece, ns; only what lasted until it was done, if

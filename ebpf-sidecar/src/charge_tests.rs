@@ -113,3 +113,16 @@ fn what_is_charged_to_a_thread_that_ends_is_not_held() {
     assert_eq!(of_thread.len(), 1);
     assert_eq!(charges.held(), 1);
 }
+
+#[test]
+fn of_requests_that_nobody_waits_for_the_latest_are_held() {
+    let mut charges = Charges::default();
+    charges.wait(2, wait(WaitClass::Read, true, (5, 90)));
+    charges.request(request(None, READ, (10, 89)), false);
+    for _ in 0..2 * MAX_UNCHARGED {
+        charges.request(request(None, WRITE, (10, 89)), false);
+    }
+    assert_eq!(charges.settle(0), []);
+    assert_eq!(charges.held(), MAX_UNCHARGED);
+    assert_eq!(charges.settle_all().len(), 1);
+}

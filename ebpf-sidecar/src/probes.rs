@@ -35,7 +35,7 @@ pub struct Options {
     /// How often each CPU is looked at, Hz, to see what the tracked thread on it runs; 0 for never.
     pub sample_hz: u32,
     /// Whether the pages that each thread allocates are counted. Slows every allocation of a page on
-    /// the machine by some 0.1 us.
+    /// the machine.
     pub page_allocs: bool,
     /// Most intervals (about 100 bytes each), and most samples, kept in memory; what comes after
     /// them is counted as lost, and stays in the totals.
