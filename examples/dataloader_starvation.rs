@@ -4,6 +4,7 @@
 //! ```text
 //! cargo run --release --example dataloader_starvation            # a laptop's size
 //! cargo run --release --example dataloader_starvation -- --rows 7000000 --batch 1000000
+//! cargo run --release -p gpustall-examples --features cuda --example dataloader_starvation -- --device cuda
 //! ```
 //!
 //! The model, the data set, the batcher and the loops are an ordinary Burn program. The gpustall
@@ -38,9 +39,29 @@ struct Args {
     /// Workers of the third way.
     #[arg(long, default_value_t = 4)]
     workers: usize,
+    /// Where the model runs. A GPU needs the feature `cuda`.
+    #[arg(long, value_enum, default_value_t = On::Cpu)]
+    device: On,
     /// Directory for the traces.
     #[arg(long, default_value = "target/dataloader_starvation")]
     out: PathBuf,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum On {
+    Cpu,
+    #[cfg(feature = "cuda")]
+    Cuda,
+}
+
+impl On {
+    fn device(self) -> Device {
+        match self {
+            Self::Cpu => Device::flex(),
+            #[cfg(feature = "cuda")]
+            Self::Cuda => Device::cuda(0),
+        }
+    }
 }
 
 #[derive(Module, Debug)]
@@ -203,12 +224,14 @@ fn train_loaded(args: &Args, rows: &Rows, device: &Device, workers: usize) -> an
 fn traced(
     args: &Args,
     name: &str,
+    device: &Device,
     train: impl FnOnce() -> anyhow::Result<()>,
 ) -> anyhow::Result<(f64, Summary)> {
     let output = args.out.join(format!("{name}.trace.json.gz"));
     let session = gpustall::session(name).output(output).start()?; // gpustall
     let start = Instant::now();
     train()?;
+    device.sync()?; // a GPU is behind its host
     let seconds = start.elapsed().as_secs_f64();
     Ok((seconds, session.finish()?)) // gpustall
 }
@@ -229,7 +252,7 @@ fn main() -> anyhow::Result<()> {
         "--rows and --batch must be at least 1"
     );
     std::fs::create_dir_all(&args.out)?;
-    let device = Device::flex().autodiff();
+    let device = args.device.device().autodiff();
     let rows = Rows::generate(args.rows);
     println!(
         "{} rows x {FEATURES} floats, batch {}, {} epochs, {} CPUs\n",
@@ -249,18 +272,20 @@ fn main() -> anyhow::Result<()> {
     let ways = [
         (
             "direct-indexing",
-            traced(&args, "direct-indexing", || {
+            traced(&args, "direct-indexing", &device, || {
                 train_direct(&args, &features, &targets, &device);
                 Ok(())
             })?,
         ),
         (
             in_process,
-            traced(&args, in_process, || train_loaded(&args, &rows, &device, 0))?,
+            traced(&args, in_process, &device, || {
+                train_loaded(&args, &rows, &device, 0)
+            })?,
         ),
         (
             with_workers.as_str(),
-            traced(&args, &with_workers, || {
+            traced(&args, &with_workers, &device, || {
                 train_loaded(&args, &rows, &device, args.workers)
             })?,
         ),

@@ -5,6 +5,8 @@
 
 pub mod child;
 pub mod numbers;
+pub mod plant;
+pub mod sidecar;
 pub mod tiny_training;
 pub mod view;
 
