@@ -1,7 +1,7 @@
 //! `serve`: sessions of the SDK get the kernel events of their own process, as they happen.
 //!
 //! One set of probes serves all clients. Each is authenticated by the socket itself, gets its own
-//! process and what it forks, and its own [`Book`]; a thread belongs to all clients above it.
+//! process and what it forks, and its own book; a thread belongs to all clients above it.
 //! Nothing is tracked while there is no client.
 
 mod admission;

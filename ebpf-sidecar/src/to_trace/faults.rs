@@ -144,6 +144,8 @@ fn spread(pieces: &mut Pieces, ran: Interval, before: Faults, after: Faults) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recording::Totals;
+    use gpustall_trace::Tid;
 
     #[test]
     fn faults_are_spread_over_the_time_that_the_thread_ran() {
@@ -163,5 +165,41 @@ mod tests {
             faults(0, 7),
         );
         assert_eq!(pieces[&3], [0.0, 7.0]);
+    }
+
+    #[test]
+    fn faults_of_a_recording_in_parts_are_told_once_and_none_is_lost() {
+        let ms = |ms: u64| TraceTime::from_nanos(ms * 1_000_000);
+        let thread = ThreadRecord {
+            number: 3,
+            tid: Tid(9),
+            pid: Pid(8),
+            name: String::new(),
+            parent: None,
+            first: ms(0),
+            last: ms(0),
+            ended: false,
+            faults_before: Faults::default(),
+            totals: Totals::default(),
+        };
+        let mut rates = FaultRates::default();
+        let mut told: BTreeMap<u64, f64> = BTreeMap::new();
+        // The last one ran since 1 s: what it did in pieces that were told counts for the next.
+        for (part, (at, minor)) in [(500, 50), (1_000, 100), (4_000, 400)]
+            .into_iter()
+            .enumerate()
+        {
+            rates.count(&thread, ms(at), ms(at), Faults { minor, major: 0 });
+            let until = [200, 2_000, 4_000][part];
+            for (pid, pieces) in rates.take(ms(until)) {
+                assert_eq!(pid, Pid(8));
+                for (piece, faults) in pieces {
+                    assert!(told.insert(piece, faults[0]).is_none(), "told twice");
+                }
+            }
+        }
+        let sum: f64 = told.values().sum();
+        assert!((sum - 400.0).abs() < 1e-6, "{sum}");
+        assert_eq!(told.last_key_value().map(|(&piece, _)| piece), Some(39));
     }
 }

@@ -32,6 +32,8 @@ struct State {
     goodbye: bool,
     /// Whether nothing more comes.
     ended: bool,
+    /// Whether that is because the session asked for the end.
+    asked: bool,
     /// Whether nobody wants more.
     abandoned: bool,
 }
@@ -43,6 +45,8 @@ pub(super) struct Received {
     pub(super) notes: Vec<String>,
     /// Whether nothing follows.
     pub(super) ended: bool,
+    /// Whether that is because the session asked for the end.
+    pub(super) asked: bool,
 }
 
 impl Inbox {
@@ -81,6 +85,7 @@ impl Inbox {
             state.notes.extend(note);
         }
         state.ended = true;
+        state.asked = state.goodbye;
         state.served = None;
         self.changed.notify_all();
     }
@@ -97,11 +102,6 @@ impl Inbox {
         self.state.lock().abandoned
     }
 
-    /// Whether the session has asked for the last events.
-    pub(super) fn is_leaving(&self) -> bool {
-        self.state.lock().goodbye
-    }
-
     /// All that came since the last call.
     pub(super) fn take(&self) -> Received {
         let mut state = self.state.lock();
@@ -111,6 +111,7 @@ impl Inbox {
             frames: std::mem::take(&mut state.frames),
             notes: std::mem::take(&mut state.notes),
             ended: state.ended,
+            asked: state.asked,
         }
     }
 

@@ -52,7 +52,9 @@ impl KernelEvents {
         for note in outcome.notes {
             self.explain(emitter, &note);
         }
-        if outcome.ended && self.state == State::Open {
+        // All was said and nobody had asked: the sidecar was stopped.
+        let stopped = self.state == State::Complete && !outcome.asked;
+        if outcome.ended && (stopped || self.state == State::Open) {
             let sentence = broken(self.inbox.elapsed());
             self.explain(emitter, &sentence);
         }
@@ -81,13 +83,7 @@ impl KernelEvents {
         });
         match outcome {
             Ok(Decoded::More) => {}
-            Ok(Decoded::End) => {
-                self.state = State::Complete;
-                if !self.inbox.is_leaving() {
-                    let sentence = broken(self.inbox.elapsed());
-                    self.explain(emitter, &sentence);
-                }
-            }
+            Ok(Decoded::End) => self.state = State::Complete,
             Err(error) => {
                 let sentence = unreadable(self.inbox.elapsed(), &error);
                 self.explain(emitter, &sentence);
