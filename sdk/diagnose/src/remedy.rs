@@ -185,8 +185,15 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
     evidence
 }
 
+const BETWEEN_PHASES: &str = "find what the thread does between the phases (mark it, so that the \
+    next recording names it), and move it to the workers or to a thread of its own.";
+
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
+    // Numbers about a device are there where one was recorded.
+    if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
+        return BETWEEN_PHASES.to_owned();
+    }
     let workers = facts
         .fitting()
         .map(|fitting| (fitting, facts.workers.len() as u64));

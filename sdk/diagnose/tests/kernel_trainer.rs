@@ -185,4 +185,5 @@ fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
     let finding = &report.findings[0];
     assert_eq!(finding.chain[0].what, "between the marked phases");
     assert_eq!(finding.chain[1].evidence, "augment 100 % of 40 samples");
+    assert!(finding.remedy.contains("between the phases"));
 }
