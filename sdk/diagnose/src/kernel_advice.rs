@@ -14,6 +14,9 @@ use std::collections::BTreeSet;
 /// are why it waited.
 const OWN_MIN_SHARE: f64 = 0.5;
 
+/// Another one is named that had the CPU for at least this share of that time.
+const HOLDER_MIN_SHARE: f64 = 0.25;
+
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KernelSigns {
@@ -71,7 +74,7 @@ impl KernelSigns {
     /// Who had the CPU, if it was not the job's workers.
     pub(crate) fn foreign_holder(&self) -> Option<&str> {
         let holder = self.holder.as_ref().filter(|_| !self.by_own_workers())?;
-        (holder.1 >= OWN_MIN_SHARE).then_some(holder.0.as_str())
+        (holder.1 >= HOLDER_MIN_SHARE).then_some(holder.0.as_str())
     }
 }
 

@@ -99,13 +99,13 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
     if !others.is_empty() {
         parts.push(format!("{cpu} held by {others}"));
     }
-    match sums.preempted {
-        Nanos::ZERO => parts.push("after wake-ups".to_owned()),
-        all if all == sums.waiting => parts.push("preempted".to_owned()),
-        part => {
-            let share = percent(part.share_of(sums.waiting));
-            parts.push(format!("preempted for {share} of it, else after wake-ups"));
-        }
+    match sums.preempted.share_of(sums.waiting) {
+        share if share < 0.005 => parts.push("after wake-ups".to_owned()),
+        share if share > 0.995 => parts.push("preempted".to_owned()),
+        share => parts.push(format!(
+            "preempted for {} of it, else after wake-ups",
+            percent(share)
+        )),
     }
     parts.join("; ")
 }
@@ -214,8 +214,8 @@ fn functions_of(
 }
 
 /// A function's name cut to a length that a line holds.
-fn short(name: &str) -> String {
-    const LONGEST: usize = 48;
+pub(crate) fn short(name: &str) -> String {
+    const LONGEST: usize = 40;
     match name.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}...", &name[..at]),
         None => name.to_owned(),
