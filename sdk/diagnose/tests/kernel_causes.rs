@@ -106,7 +106,7 @@ fn samples_in_page_faults_make_the_running_time_before_them_memory() {
 }
 
 #[test]
-fn a_sample_stands_for_no_more_than_ten_milliseconds() {
+fn a_sample_stands_for_no_more_than_ten_milliseconds_of_running() {
     let report = run(2, |b, (start, _)| {
         b.sample(101, "user", "decode", start - 2_000);
         b.sample(101, "page fault", "exc_page_fault", start + 9_500);
