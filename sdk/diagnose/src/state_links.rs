@@ -7,7 +7,7 @@ use crate::rules::BlockedOn;
 use crate::stats::round_share;
 use crate::threads::{StateSums, What, Who};
 use crate::timeline::Timeline;
-use gpustall_trace::{Nanos, Symbol};
+use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
