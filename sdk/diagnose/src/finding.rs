@@ -1,6 +1,7 @@
 //! Stalls of one cause at one loader, grouped into findings.
 
 use crate::cause::{Cause, Severity};
+use crate::caveat::caveat;
 use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
 use crate::device_proof::Proof;
@@ -16,7 +17,6 @@ use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
-use crate::threads::StateSums;
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use crate::window::Trainer;
@@ -29,10 +29,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
 /// [`Severity::Medium`] on.
 pub const KERNEL_START_NS: u64 = 5_000;
-
-/// Where locks take more than this share of the waits for a loader, no step is predicted for other
-/// numbers of workers: they would wait for each other.
-pub const MAX_LOCKED_SHARE: f64 = 0.1;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -76,24 +72,6 @@ impl Run<'_> {
             .collect();
         findings.sort_by_key(|finding| Reverse(finding.lost_ns));
         findings
-    }
-
-    /// Of each loader whose waits cost enough together, but no cause of them alone, the largest.
-    fn divided(&self, groups: &BTreeMap<GroupKey, Vec<&Stall>>) -> BTreeSet<GroupKey> {
-        let mut of_loader: BTreeMap<LoaderKey, Vec<(Nanos, GroupKey)>> = BTreeMap::new();
-        for (&(cause, loader), stalls) in groups {
-            if let Some(loader) = loader.filter(|_| cause.is_batch()) {
-                let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
-                let key = (cause, Some(loader));
-                of_loader.entry(loader).or_default().push((lost, key));
-            }
-        }
-        let largest = |causes: Vec<(Nanos, GroupKey)>| {
-            let all: Nanos = causes.iter().map(|&(lost, _)| lost).sum();
-            Severity::of(all.share_of(self.device))?;
-            causes.into_iter().max().map(|(_, key)| key)
-        };
-        of_loader.into_values().filter_map(largest).collect()
     }
 
     /// `divided`: whether it is one although it costs less than others.
@@ -210,35 +188,6 @@ impl Run<'_> {
         })
     }
 
-    /// Whether workers of a loader hold each other up, so that more of them make no batch sooner.
-    fn is_serial(&self, loader: Option<LoaderKey>) -> bool {
-        let (mut all, mut locked) = (Nanos::ZERO, Nanos::ZERO);
-        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
-            let (cause, of) = group_of(self.timeline, stall);
-            if cause.is_batch() && of == loader {
-                all += stall.lost;
-                if cause == Cause::DataLock {
-                    locked += stall.lost;
-                }
-            }
-        }
-        locked.share_of(all) > MAX_LOCKED_SHARE
-    }
-
-    /// Share of all waits for a loader that a finding is, where the scheduler divides them.
-    fn share_of_waits(&self, (cause, loader): GroupKey, lost: Nanos) -> Option<f64> {
-        if self.timeline.kernel.is_empty() || !cause.is_batch() {
-            return None;
-        }
-        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        let waits = stalls.filter(|stall| {
-            let (cause, of) = group_of(self.timeline, stall);
-            cause.is_batch() && of == loader
-        });
-        let all: Nanos = waits.map(|stall| stall.lost).sum();
-        Some(lost.share_of(all))
-    }
-
     /// Mean steady step without any wait for this loader.
     fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
@@ -322,46 +271,6 @@ fn runnable_share(workers: &[&report::Worker]) -> Option<f64> {
     });
     (busy > 0.0).then(|| waited / busy)
 }
-
-/// What was lost of the scheduler's events of the threads that a finding is about.
-fn caveat(timeline: &Timeline<'_>, states: &StateSums) -> String {
-    let lanes = states
-        .tids
-        .iter()
-        .filter_map(|&tid| timeline.kernel.get(tid));
-    let totals = lanes.flat_map(|lane| &lane.totals);
-    let (lost, ns) = totals.fold((0u64, Nanos::ZERO), |(lost, ns), of| {
-        (lost.saturating_add(of.lost), ns + of.lost_ns)
-    });
-    let others: Vec<String> = timeline
-        .trace
-        .lost_by_source()
-        .into_iter()
-        .filter(|&(source, n)| n > 0 && !OF_THE_SDK.contains(&source))
-        .map(|(source, n)| format!("{n} from {source}"))
-        .collect();
-    let mut parts = Vec::new();
-    if lost > 0 {
-        parts.push(format!(
-            "{lost} intervals off CPU of these threads were lost, {ns} together, and count as running"
-        ));
-    }
-    if !states.tids.is_empty() && !others.is_empty() {
-        parts.push(format!(
-            "events were lost meanwhile ({}): what they would have shown is missing here",
-            others.join(", ")
-        ));
-    }
-    parts.join("; ")
-}
-
-/// Sources of losses that are not the sidecar's.
-const OF_THE_SDK: [&str; 4] = [
-    "user spans",
-    "data pipeline",
-    "threads without a buffer",
-    "file that could not be written",
-];
 
 /// Keeps a step from being predicted shorter than its copies take, and says so.
 fn bounded(prediction: &mut Prediction, least: Option<(Nanos, f64, bool)>) -> String {

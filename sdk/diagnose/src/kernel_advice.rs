@@ -5,19 +5,22 @@ use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::links::percent;
 use crate::rules::BlockedOn;
 use crate::state_links::by_name;
-use crate::threads::{StateSums, tid_of};
+use crate::threads::{StateSums, Who, tid_of};
 use crate::timeline::Timeline;
 use gpustall_trace::{Nanos, Tid};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Workers that had the CPU for at least this share of the time for which a thread waited for one
 /// are why it waited.
 const OWN_MIN_SHARE: f64 = 0.5;
 
+/// Another one is named that had the CPU for at least this share of that time.
+const HOLDER_MIN_SHARE: f64 = 0.25;
+
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KernelSigns {
-    /// Who had the CPU for most of the time that was waited for one.
+    /// Who of others than the job had the CPU for most of the time that was waited for one.
     holder: Option<(String, f64)>,
     /// Share of that time in which the job's own workers had it.
     own_workers: f64,
@@ -32,12 +35,14 @@ pub(crate) struct KernelSigns {
 impl KernelSigns {
     /// From the states of a finding's threads.
     pub(crate) fn of(timeline: &Timeline<'_>, states: &StateSums) -> Self {
-        let first = |of, whole: Nanos| {
+        let first = |of: &BTreeMap<Who, Nanos>, whole: Nanos| {
             let names = by_name(timeline, of);
-            names
-                .first()
-                .map(|&(name, ns)| (name.to_owned(), ns.share_of(whole)))
+            let (name, ns) = names.into_iter().next()?;
+            Some((name, ns.share_of(whole)))
         };
+        // Nobody is told to stop his own job.
+        let mut others = states.held_by.clone();
+        others.retain(|(_, tid), _| tid.is_none_or(|tid| timeline.kernel.get(tid).is_none()));
         let workers: BTreeSet<Tid> = timeline
             .serves
             .keys()
@@ -55,7 +60,7 @@ impl KernelSigns {
             .iter()
             .filter_map(|&tid| timeline.kernel.get(tid));
         Self {
-            holder: first(&states.held_by, states.waiting),
+            holder: first(&others, states.waiting),
             own_workers: own.share_of(states.waiting),
             waker: first(&states.woken_by, locks),
             blocked: most.map(|((on, ..), _)| *on),
@@ -71,7 +76,7 @@ impl KernelSigns {
     /// Who had the CPU, if it was not the job's workers.
     pub(crate) fn foreign_holder(&self) -> Option<&str> {
         let holder = self.holder.as_ref().filter(|_| !self.by_own_workers())?;
-        (holder.1 >= OWN_MIN_SHARE).then_some(holder.0.as_str())
+        (holder.1 >= HOLDER_MIN_SHARE).then_some(holder.0.as_str())
     }
 }
 

@@ -20,8 +20,10 @@
 mod advice;
 mod analysis;
 mod annotations;
+mod burn;
 mod call_table;
 mod cause;
+mod caveat;
 mod chain;
 mod charge;
 mod contended;
@@ -39,6 +41,7 @@ mod id_map;
 mod job;
 mod kernel_advice;
 mod links;
+mod loader_waits;
 mod loaders;
 mod maker;
 mod names;
@@ -68,9 +71,10 @@ mod worst;
 
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
 pub use device_proof::PINNED_OVER_PAGEABLE;
-pub use finding::{KERNEL_START_NS, MAX_LOCKED_SHARE};
+pub use finding::KERNEL_START_NS;
 pub use findings_track::{MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, TRACK_NAME, annotate};
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
+pub use loader_waits::MAX_LOCKED_SHARE;
 pub use piece::{Edge, PieceKind};
 pub use report::{
     CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader, Missing, Phase,

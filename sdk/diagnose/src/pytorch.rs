@@ -1,8 +1,9 @@
 //! What to change at a loader, in PyTorch's words.
 
+use crate::burn::worker_limit;
 use crate::cause::Cause;
 use crate::links::percent;
-use crate::remedy::{Facts, worker_limit};
+use crate::remedy::Facts;
 use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \

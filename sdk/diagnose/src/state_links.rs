@@ -7,7 +7,7 @@ use crate::rules::BlockedOn;
 use crate::stats::round_share;
 use crate::threads::{StateSums, What, Who};
 use crate::timeline::Timeline;
-use gpustall_trace::{Nanos, Symbol};
+use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -99,13 +99,13 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
     if !others.is_empty() {
         parts.push(format!("{cpu} held by {others}"));
     }
-    match sums.preempted {
-        Nanos::ZERO => parts.push("after wake-ups".to_owned()),
-        all if all == sums.waiting => parts.push("preempted".to_owned()),
-        part => {
-            let share = percent(part.share_of(sums.waiting));
-            parts.push(format!("preempted for {share} of it, else after wake-ups"));
-        }
+    match sums.preempted.share_of(sums.waiting) {
+        share if share < 0.005 => parts.push("after wake-ups".to_owned()),
+        share if share > 0.995 => parts.push("preempted".to_owned()),
+        share => parts.push(format!(
+            "preempted for {} of it, else after wake-ups",
+            percent(share)
+        )),
     }
     parts.join("; ")
 }
@@ -113,7 +113,7 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
 /// Names with shares of `whole`, the most first, others counted.
 fn ranked(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>, whole: Nanos) -> String {
     let names = by_name(timeline, of);
-    let one = |&(name, ns): &(&str, Nanos)| format!("{name} {}", percent(ns.share_of(whole)));
+    let one = |(name, ns): &(String, Nanos)| format!("{name} {}", percent(ns.share_of(whole)));
     let mut parts: Vec<String> = names.iter().take(MAX_OTHERS).map(one).collect();
     if names.len() > MAX_OTHERS {
         parts.push(format!("{} more", names.len() - MAX_OTHERS));
@@ -122,20 +122,21 @@ fn ranked(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>, whole: Nanos) -> S
 }
 
 /// Times by name, the most first.
-pub(crate) fn by_name<'a>(
-    timeline: &Timeline<'a>,
-    of: &BTreeMap<Who, Nanos>,
-) -> Vec<(&'a str, Nanos)> {
-    // The same name on several threads stands for all of them.
-    let mut by_name: BTreeMap<Symbol, Nanos> = BTreeMap::new();
-    for (&(name, _), &ns) in of {
+pub(crate) fn by_name(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Vec<(String, Nanos)> {
+    // The same name on several threads stands for all of them; a watched thread has the name of its
+    // track.
+    let mut by_name: BTreeMap<String, Nanos> = BTreeMap::new();
+    for (&(name, tid), &ns) in of {
+        let own = tid.filter(|&tid| timeline.kernel.get(tid).is_some());
+        let track = own.and_then(|tid| timeline.thread(tid));
+        let name = match track {
+            Some(track) => timeline.thread_name(track),
+            None => timeline.trace.text(name).to_owned(),
+        };
         *by_name.entry(name).or_default() += ns;
     }
-    let mut names: Vec<(&str, Nanos)> = by_name
-        .into_iter()
-        .map(|(name, ns)| (timeline.trace.text(name), ns))
-        .collect();
-    names.sort_by_key(|&(name, ns)| (Reverse(ns), name));
+    let mut names: Vec<(String, Nanos)> = by_name.into_iter().collect();
+    names.sort_by_key(|(_, ns)| Reverse(*ns));
     names
 }
 
@@ -214,8 +215,8 @@ fn functions_of(
 }
 
 /// A function's name cut to a length that a line holds.
-fn short(name: &str) -> String {
-    const LONGEST: usize = 48;
+pub(crate) fn short(name: &str) -> String {
+    const LONGEST: usize = 40;
     match name.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}...", &name[..at]),
         None => name.to_owned(),

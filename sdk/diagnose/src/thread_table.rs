@@ -4,7 +4,7 @@ use crate::report::{Function, Process, Thread, Usage, WorstOff};
 use crate::rules::ThreadState;
 use crate::state_links::blocked_in;
 use crate::stats::round_share;
-use crate::threads::Lane;
+use crate::threads::{Lane, Totals};
 use crate::timeline::Timeline;
 use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, Pid, Symbol, Tid, TraceTime};
@@ -93,7 +93,7 @@ fn usage(timeline: &Timeline<'_>, lane: &Lane) -> Usage {
     }
     for of in &lane.totals {
         let counted = Usage {
-            watched_ns: of.watched.len().get(),
+            watched_ns: watched(of).get(),
             preemptions: Some(of.preemptions),
             voluntary_switches: Some(of.waits),
             on_cpu_ns: of.on_cpu.get(),
@@ -121,6 +121,14 @@ fn usage(timeline: &Timeline<'_>, lane: &Lane) -> Usage {
         }
     }
     usage
+}
+
+/// How long a thread was watched: its totals add up to that, also where it began before the trace.
+fn watched(of: &Totals) -> Nanos {
+    match of.on_cpu + of.preempted + of.woken + of.blocked {
+        Nanos::ZERO => of.watched.len(),
+        all => all,
+    }
 }
 
 /// Adds numbers; what one of both counted is what both counted.

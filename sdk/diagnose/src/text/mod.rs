@@ -7,6 +7,7 @@ mod wrap;
 use crate::cause::COMPUTE;
 use crate::links::percent;
 use crate::report::Report;
+use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
 use rows::{call_row, fmt_device, loader_row, process_row, thread_row, worker_row};
@@ -19,6 +20,9 @@ const MAX_CALLS: usize = 5;
 /// Threads, and processes below them, that are printed.
 const MAX_THREADS: usize = 5;
 const MAX_PROCESSES: usize = 2;
+
+/// Threads whose most frequent functions are printed.
+const MAX_SAMPLED: usize = 2;
 
 /// Rows of a table, and findings, that are printed; the rest is counted.
 const MAX_ROWS: usize = 8;
@@ -177,16 +181,15 @@ impl Report {
         let several = self.processes.iter().filter(|process| process.threads > 1);
         let rows = rows.chain(several.take(MAX_PROCESSES).map(process_row));
         columns(f, head, rows.collect())?;
-        for thread in self.threads.iter().take(MAX_THREADS) {
-            let busy = thread.trains || thread.worker_of.is_some();
-            if busy && !thread.functions.is_empty() {
-                let top = thread.functions.iter().take(3);
-                let top: Vec<String> = top
-                    .map(|of| format!("{} ({}) {}", of.name, of.class, percent(of.share)))
-                    .collect();
-                let line = format!("{} ran {}", thread.name, top.join(", "));
-                paragraph(f, "samples ", "        ", &line)?;
-            }
+        let sampled = self.threads.iter().filter(|of| !of.functions.is_empty());
+        let busy = sampled.filter(|of| of.trains || of.worker_of.is_some());
+        for thread in busy.take(MAX_SAMPLED) {
+            let top = thread.functions.iter().take(2);
+            let top: Vec<String> = top
+                .map(|of| format!("{} ({}) {}", short(&of.name), of.class, percent(of.share)))
+                .collect();
+            let line = format!("{} ran {}", thread.name, top.join(", "));
+            paragraph(f, "samples ", "        ", &line)?;
         }
         Ok(())
     }

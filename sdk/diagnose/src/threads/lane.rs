@@ -6,8 +6,8 @@ use crate::partition::{Claim, partition};
 use crate::rules::{BlockedOn, ThreadState};
 use gpustall_trace::{Interval, Nanos, Pid, TraceTime};
 
-/// A sample stands for the running time before it, back to the sample before, and for no more
-/// than this: two periods of a clock of 199 Hz, rounded down.
+/// A sample stands for the running time of its thread before it, back to the sample before, and for
+/// no more of it than this: two periods of a clock of 199 Hz, rounded down.
 pub const SAMPLE_REACH: Nanos = Nanos::new(10_000_000);
 
 /// A thread of whose watched time more than one part in this many is off-CPU intervals that were
@@ -53,11 +53,21 @@ impl Lane {
         self.off.sort_by_key(|off| (off.span.start, off.span.end));
         self.samples.sort_by_key(|sample| sample.at);
         self.requests.sort_by_key(|request| request.span.end);
+        self.stretch(end, &[]);
+        let sampled = self.sampled_for_memory();
+        if !sampled.is_empty() {
+            self.stretch(end, &sampled);
+        }
+    }
+
+    /// Lays out the states; `sampled` is the running time for which samples say that it went into
+    /// memory.
+    fn stretch(&mut self, end: TraceTime, sampled: &[Interval]) {
         let whole = [Interval::new(TraceTime::ZERO, end)];
         let claims: Vec<Claim> = self.off.iter().map(|off| claim(off.span)).collect();
         let memory = Cover::of(&whole, &self.memory);
         let mut working = self.memory.clone();
-        working.extend(self.sampled_for_memory());
+        working.extend(sampled);
         let working = Cover::of(&whole, &working);
         let known = Cover::of(&whole, &self.watched());
         let mut stretches = Vec::with_capacity(2 * claims.len() + 1);
@@ -121,15 +131,28 @@ impl Lane {
         complete.map(|of| of.watched).collect()
     }
 
-    /// The time for which samples stand that found the thread at work for memory.
-    fn sampled_for_memory(&self) -> impl Iterator<Item = Interval> + '_ {
+    /// The time for which samples stand that found the thread at work for memory: running time
+    /// before them, and what lies between.
+    fn sampled_for_memory(&self) -> Vec<Interval> {
         let mut before = TraceTime::ZERO;
-        self.samples.iter().filter_map(move |sample| {
-            let reach = sample.at.as_nanos().saturating_sub(SAMPLE_REACH.get());
-            let from = TraceTime::from_nanos(reach).max(before);
+        let mut sampled = Vec::new();
+        for sample in &self.samples {
+            if sample.memory {
+                let ran = self.ran_until(sample.at) - SAMPLE_REACH;
+                sampled.push(Interval::new(self.when_ran(ran).max(before), sample.at));
+            }
             before = sample.at;
-            sample.memory.then(|| Interval::new(from, sample.at))
-        })
+        }
+        sampled
+    }
+
+    /// The earliest time from which on the thread had run for longer than `ran`.
+    fn when_ran(&self, ran: Nanos) -> TraceTime {
+        let after = self.ran.partition_point(|&before| before <= ran);
+        let Some(last) = after.checked_sub(1) else {
+            return TraceTime::ZERO;
+        };
+        self.stretches[last].span.start + (ran - self.ran[last])
     }
 
     /// What the thread did in `span`: disjoint, in order, covering it as far as it lies in the

@@ -7,7 +7,7 @@ mod sums;
 
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
-pub(crate) use read::tid_of;
+pub(crate) use read::{Totals, tid_of};
 pub(crate) use sums::{StateSums, What, Who};
 
 use crate::id_map::IdMap;

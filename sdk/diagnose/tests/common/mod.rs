@@ -8,6 +8,7 @@
 
 pub mod device;
 pub mod kernel;
+pub mod planted;
 
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{

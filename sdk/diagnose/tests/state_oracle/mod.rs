@@ -75,7 +75,7 @@ pub struct Watch {
 /// All that the sidecar recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
-    /// Moments of the recording, and how many of them a sample stands for.
+    /// Moments of the recording, and how many running ones a sample stands for.
     pub end: u64,
     pub reach: u64,
     pub offs: Vec<Off>,
@@ -283,7 +283,10 @@ impl Kernel {
             .iter()
             .filter(|&&(of, at, _)| of == thread && at > t);
         let next = next.min_by_key(|&&(_, at, _)| at);
-        let sampled = next.is_some_and(|&(_, at, fault)| fault && at - t <= self.reach);
+        let sampled = next.is_some_and(|&(_, at, fault)| {
+            let runs = |&t: &u64| self.state(thread, t) == State::Running;
+            fault && (t..at.min(self.end)).filter(runs).count() as u64 <= self.reach
+        });
         match state {
             State::Running => in_slice || sampled,
             State::Blocked(_) => in_slice,
