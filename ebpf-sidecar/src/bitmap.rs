@@ -40,6 +40,14 @@ impl TrackedBitmap {
         }
     }
 
+    /// Whether the thread `tid` is tracked.
+    pub(crate) fn has(&self, tid: u32) -> bool {
+        tid < PID_LIMIT && {
+            let word = self.word(tid / TRACKED_WORD_BITS).load(Ordering::SeqCst);
+            word >> (tid % TRACKED_WORD_BITS) & 1 == 1
+        }
+    }
+
     /// No longer tracks the thread `tid`.
     pub(crate) fn clear(&self, tid: u32) {
         if tid < PID_LIMIT {

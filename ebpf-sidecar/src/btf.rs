@@ -94,14 +94,28 @@ impl KernelTypes {
 
     /// How many arguments the tracepoint `name` has; `None` when the kernel does not have it.
     pub(crate) fn tracepoint_arguments(&self, name: &str) -> Option<u32> {
+        // The first parameter is the probe's own data.
+        Some(self.kind(self.prototype(name)?).1.saturating_sub(1))
+    }
+
+    /// Whether the first argument of the tracepoint `name` is a pointer.
+    pub(crate) fn tracepoint_takes_pointer(&self, name: &str) -> bool {
+        let first = || {
+            const PARAMETER_BYTES: usize = 8;
+            let parameter = self.prototype(name)? + TYPE_BYTES + PARAMETER_BYTES;
+            self.place(u32_at(&self.bytes, parameter + 4)?)
+        };
+        self.tracepoint_arguments(name) > Some(0)
+            && first().is_some_and(|at| self.kind(at).0 == kind::PTR)
+    }
+
+    /// Where the function type of the tracepoint `name` stands.
+    fn prototype(&self, name: &str) -> Option<usize> {
         let typedef = *self.typedefs.get(&format!("btf_trace_{name}"))?;
         let pointer = self.place(self.target(typedef)?)?;
         let proto = self.place(u32_at(&self.bytes, pointer + 8)?)?;
-        match (self.kind(pointer).0, self.kind(proto)) {
-            // The first parameter is the probe's own data.
-            (kind::PTR, (kind::FUNC_PROTO, count)) => Some(count.saturating_sub(1)),
-            _ => None,
-        }
+        let kinds = (self.kind(pointer).0, self.kind(proto).0);
+        (kinds == (kind::PTR, kind::FUNC_PROTO)).then_some(proto)
     }
 
     fn member_in(&self, id: u32, wanted: &str, base: u32) -> Option<Member> {
@@ -252,5 +266,7 @@ mod tests {
         let iowait = types.member("task_struct", "in_iowait").expect("a flag");
         assert_eq!(iowait.bits, 1);
         assert_eq!(types.tracepoint_arguments("sched_waking"), Some(1));
+        assert!(types.tracepoint_takes_pointer("sched_waking"));
+        assert!(!types.tracepoint_takes_pointer("softirq_entry"));
     }
 }

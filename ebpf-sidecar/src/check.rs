@@ -1,11 +1,18 @@
 //! What a recording needs on this machine, and what is missing.
 
-use crate::kernel::{self, Offsets, TRACEPOINTS};
+use crate::cuda::{self, CudaClass, LibraryReport};
+use crate::disk;
+use crate::host;
+use crate::kernel::{self, Offsets, RequestOffsets};
 use crate::privilege::{Capabilities, program};
 use crate::probes::{Options, Probes};
 use crate::symbols::KernelSymbols;
+use crate::tracepoints;
+use gpustall_protocol::{DEFAULT_SOCKET, SOCKET_VARIABLE};
 use serde::Serialize;
 use std::fs;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 /// One requirement, and whether this machine meets it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,6 +46,9 @@ pub fn requirements() -> Vec<Requirement> {
     found.push(kernel_symbols());
     found.push(program_symbols());
     found.push(jit());
+    found.push(socket());
+    found.push(pressure());
+    found.push(disks_count());
     found
 }
 
@@ -93,12 +103,19 @@ fn kernel_types() -> Vec<Requirement> {
         mend: "boot Linux 5.18 or later".to_owned(),
     };
     let offsets = Offsets::of(&types).err().map(|e| newer(e.to_string()));
+    let requests = RequestOffsets::of(&types).err();
+    let requests = requests.map(|e| newer(e.to_string()));
     let mut found = vec![
         requirement("kernel types (BTF)", Costs::Everything, None),
         requirement("members of task_struct", Costs::Everything, offsets),
+        requirement(
+            "members of request, request_queue and gendisk",
+            Costs::Some(tracepoints::WITHOUT_REQUESTS),
+            requests,
+        ),
     ];
-    for tracepoint in &TRACEPOINTS {
-        let missing = kernel::has(&types, tracepoint).err();
+    for tracepoint in &tracepoints::wanted(&types, true) {
+        let missing = tracepoints::has(&types, tracepoint).err();
         found.push(Requirement {
             name: format!("tracepoint {}", tracepoint.name),
             met: missing.is_none(),
@@ -106,38 +123,86 @@ fn kernel_types() -> Vec<Requirement> {
             costs: tracepoint.without.unwrap_or(EVERYTHING).to_owned(),
             mend: missing
                 .is_some()
-                .then(|| "boot Linux 5.18 or later".to_owned()),
+                .then(|| format!("boot Linux {} or later", tracepoint.since)),
             problem: missing.map(|e| e.to_string()),
         });
     }
     found
 }
 
-fn probes() -> [Requirement; 2] {
-    const SMALL: Options = Options {
+fn probes() -> Vec<Requirement> {
+    let small = Options {
         ring_bytes: 1 << 16,
         max_threads: 16,
-        threshold: Options::DEFAULT_THRESHOLD,
-        max_intervals: 0,
-        sample_hz: Options::DEFAULT_SAMPLE_HZ,
+        page_allocs: true,
+        cuda_calls: true,
+        ..Options::default()
     };
     let missing = |problem: String| Missing {
         problem,
         mend: "mend what is missing above; if nothing is, report this with the kernel's version"
             .to_owned(),
     };
-    let attached = Probes::attach(&SMALL);
+    let mut attached = Probes::attach(&small);
+    let cuda = match &mut attached {
+        Ok(probes) => cuda_library(&cuda::report(probes)),
+        Err(_) => Vec::new(),
+    };
     let without = attached.as_ref().map_or(&[][..], |probes| probes.notes());
     let without = (!without.is_empty()).then(|| missing(without.join("; ")));
     let refused = attached.err().map(|error| missing(error.to_string()));
-    [
+    let mut found = vec![
         requirement("the kernel accepts the probes", Costs::Everything, refused),
         requirement(
-            "the kernel accepts the optional probes (interrupts, names, samples)",
+            "the kernel accepts the optional probes (interrupts, names, samples, memory, disks, CUDA calls)",
             Costs::Some("what is said of each of them"),
             without,
         ),
-    ]
+    ];
+    found.extend(cuda);
+    found
+}
+
+/// One requirement for each file of the library, or one that says that there is none.
+fn cuda_library(reports: &[LibraryReport]) -> Vec<Requirement> {
+    const CALLS: Costs = Costs::Some("CUDA calls of jobs that do not use the SDK");
+    if reports.is_empty() {
+        let missing = Missing {
+            problem: "no libcuda.so.1 on the loader's path".to_owned(),
+            mend: "install the NVIDIA driver; one that a job brings in its container is found when the job uses it"
+                .to_owned(),
+        };
+        return vec![requirement(
+            "the CUDA driver's library",
+            CALLS,
+            Some(missing),
+        )];
+    }
+    let one = |report: &LibraryReport| {
+        let name = format!(
+            "functions of {} ({} found)",
+            report.path.display(),
+            report.found
+        );
+        if let Some(problem) = &report.problem {
+            let missing = Missing {
+                problem: problem.clone(),
+                mend: "report this with the versions of the kernel and the driver".to_owned(),
+            };
+            return requirement(&name, CALLS, Some(missing));
+        }
+        let lacks = |(class, names): (&CudaClass, &Vec<&str>)| {
+            format!("{} ({})", names.join(", "), class.name())
+        };
+        let lacking: Vec<String> = report.missing.iter().map(lacks).collect();
+        let missing = (!lacking.is_empty()).then(|| Missing {
+            problem: format!("it does not export {}", lacking.join("; ")),
+            mend: "nothing, if it is another version of the driver: no job can call what it lacks"
+                .to_owned(),
+        });
+        requirement(&name, Costs::Some("nothing but these calls"), missing)
+    };
+    reports.iter().map(one).collect()
 }
 
 fn kernel_symbols() -> Requirement {
@@ -181,6 +246,47 @@ fn jit() -> Requirement {
         (setting.trim() == "0").then(|| Missing {
             problem: "net.core.bpf_jit_enable is 0: the kernel interprets them".to_owned(),
             mend: "sudo sysctl net.core.bpf_jit_enable=1".to_owned(),
+        }),
+    )
+}
+
+fn socket() -> Requirement {
+    let path = std::env::var_os(SOCKET_VARIABLE).unwrap_or_else(|| DEFAULT_SOCKET.into());
+    let path = Path::new(&path);
+    requirement(
+        &format!("a sidecar that serves sessions at {}", path.display()),
+        Costs::Some("kernel events in sessions of the SDK; `record` does without"),
+        UnixStream::connect(path).err().map(|error| Missing {
+            problem: error.to_string(),
+            mend: "sudo gpustall-sidecar serve".to_owned(),
+        }),
+    )
+}
+
+/// The kernel reports the end of a request only on disks that count.
+fn disks_count() -> Requirement {
+    let not: Vec<String> = disk::all()
+        .into_iter()
+        .filter(|disk| !disk::counts_requests(disk))
+        .collect();
+    requirement(
+        "disks count their requests (queue/iostats)",
+        Costs::Some("requests to the disks that do not"),
+        (!not.is_empty()).then(|| Missing {
+            problem: format!("{} do not", not.join(", ")),
+            mend: format!("echo 1 | sudo tee /sys/block/{}/queue/iostats", not[0]),
+        }),
+    )
+}
+
+fn pressure() -> Requirement {
+    let problem = host::pressure_problem();
+    requirement(
+        "pressure stall information (/proc/pressure)",
+        Costs::Some("how much of the time tasks of the machine waited for CPU, memory or I/O"),
+        problem.map(|problem| Missing {
+            problem,
+            mend: "boot with psi=1, on a kernel built with CONFIG_PSI=y".to_owned(),
         }),
     )
 }

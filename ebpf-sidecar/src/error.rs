@@ -38,8 +38,8 @@ pub enum SetupError {
     },
     /// The kernel lacks a tracepoint, or it has fewer arguments than the probes read.
     #[error(
-        "this kernel's tracepoint {name} {}, and {wanted} arguments are needed: use Linux 5.18 or later",
-        found.map_or("is missing".to_owned(), |n| format!("has {n} arguments"))
+        "this kernel's tracepoint {name} {}: use Linux {since} or later",
+        found.map_or("is missing".to_owned(), |n| format!("has {n} arguments instead of {wanted}"))
     )]
     Tracepoint {
         /// Its name.
@@ -48,6 +48,8 @@ pub enum SetupError {
         wanted: u32,
         /// Arguments that it has; `None` when it is missing.
         found: Option<u32>,
+        /// The first version of Linux that is known to have it so.
+        since: &'static str,
     },
     /// The kernel refused the maps or the object could not be read.
     #[error("the kernel refused the probes' maps: {}", chain(&**.0))]
@@ -92,7 +94,7 @@ pub enum TrackError {
 }
 
 /// An error with its causes: the kernel's own answer is the last of them.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     let mut texts: Vec<String> = causes.map(|e| e.to_string().trim().to_owned()).collect();
     texts.dedup();

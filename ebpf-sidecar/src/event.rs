@@ -1,8 +1,11 @@
 //! Records of the ring buffer as one enum.
 
 use gpustall_wire::codes::kind;
+use gpustall_wire::cuda::CudaCall;
 use gpustall_wire::plain::read;
-use gpustall_wire::record::{Exit, Life, OffCpu, OffCpuStack, Sample};
+use gpustall_wire::record::{
+    BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Sample,
+};
 
 /// What the probes reported.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,9 +22,33 @@ pub(crate) enum Event {
     Exit(Exit),
     /// What a running thread ran.
     Sample(Box<Sample>),
+    /// Work on memory that the kernel did on a tracked thread.
+    MemoryWork(MemoryWork),
+    /// A request to a disk is done.
+    BlockIo(BlockIo),
+    /// The kernel kills a tracked process.
+    OomKill(OomKill),
+    /// A call of the CUDA driver returned.
+    CudaCall(CudaCall),
 }
 
 impl Event {
+    /// The thread that it is about; of an execution by another thread than the first, the one that
+    /// ran it.
+    pub(crate) fn tid(&self) -> u32 {
+        match self {
+            Self::OffCpu(off, _) => off.tid,
+            Self::Exec(life) => life.other_tid,
+            Self::Fork(life) | Self::Rename(life) => life.tid,
+            Self::Exit(exit) => exit.tid,
+            Self::Sample(sample) => sample.tid,
+            Self::MemoryWork(work) => work.tid,
+            Self::BlockIo(request) => request.submitter.tid,
+            Self::OomKill(kill) => kill.tid,
+            Self::CudaCall(call) => call.tid,
+        }
+    }
+
     /// The record in `bytes`; `None` when it is of no known kind.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let word = bytes.first_chunk::<4>()?;
@@ -37,6 +64,10 @@ impl Event {
             kind::RENAME => Self::Rename(read(bytes)?),
             kind::EXIT => Self::Exit(read(bytes)?),
             kind::SAMPLE => Self::Sample(Box::new(read(bytes)?)),
+            kind::MEMORY_WORK => Self::MemoryWork(read(bytes)?),
+            kind::BLOCK_IO => Self::BlockIo(read(bytes)?),
+            kind::OOM_KILL => Self::OomKill(read(bytes)?),
+            kind::CUDA_CALL => Self::CudaCall(read(bytes)?),
             _ => return None,
         })
     }

@@ -2,57 +2,11 @@
 
 use crate::btf::KernelTypes;
 use crate::error::SetupError;
+use crate::tracepoints;
 use std::path::Path;
 
 /// Where the kernel shows its types.
 pub(crate) const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
-
-/// A tracepoint that a program of the probes is attached to; the program has the same name.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Tracepoint {
-    /// Its name.
-    pub(crate) name: &'static str,
-    /// Arguments that the program reads.
-    pub(crate) arguments: u32,
-    /// What is missing without it; `None` when nothing can be recorded without it.
-    pub(crate) without: Option<&'static str>,
-}
-
-const INTERRUPTS: Option<&str> =
-    Some("wake-ups by timers and devices are charged to the thread that they interrupted");
-
-/// All tracepoints, in the order of attaching: the ends of interrupts before their beginnings, so
-/// that no CPU is left inside an interrupt whose end was missed.
-pub(crate) const TRACEPOINTS: [Tracepoint; 12] = [
-    tracepoint("irq_handler_exit", 0, INTERRUPTS),
-    tracepoint("irq_handler_entry", 0, INTERRUPTS),
-    tracepoint("hrtimer_expire_exit", 0, INTERRUPTS),
-    tracepoint("hrtimer_expire_entry", 0, INTERRUPTS),
-    tracepoint("softirq_exit", 0, INTERRUPTS),
-    tracepoint("softirq_entry", 1, INTERRUPTS),
-    tracepoint(
-        "task_rename",
-        2,
-        Some("threads keep the name that they had first"),
-    ),
-    tracepoint("sched_process_exec", 2, None),
-    tracepoint("sched_waking", 1, None),
-    tracepoint("sched_switch", 4, None),
-    tracepoint("sched_wakeup_new", 1, None),
-    tracepoint("sched_process_fork", 2, None),
-];
-
-const fn tracepoint(
-    name: &'static str,
-    arguments: u32,
-    without: Option<&'static str>,
-) -> Tracepoint {
-    Tracepoint {
-        name,
-        arguments,
-        without,
-    }
-}
 
 /// Offsets of the running kernel, as the probes' globals take them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +25,14 @@ pub(crate) struct Offsets {
     pub(crate) iowait: u32,
     /// The bit in that byte.
     pub(crate) iowait_mask: u32,
+    /// `task_struct.flags`, bytes.
+    pub(crate) flags: u32,
+    /// `task_struct.min_flt`, bytes.
+    pub(crate) minor_faults: u32,
+    /// `task_struct.maj_flt`, bytes.
+    pub(crate) major_faults: u32,
+    /// 1 where `mark_victim` is given the task, 0 where it is given the id only.
+    pub(crate) victim_is_task: u32,
 }
 
 impl Offsets {
@@ -94,11 +56,15 @@ impl Offsets {
             exec: bytes("se")? + exec,
             iowait: iowait / 8,
             iowait_mask: 1 << (iowait % 8),
+            flags: bytes("flags")?,
+            minor_faults: bytes("min_flt")?,
+            major_faults: bytes("maj_flt")?,
+            victim_is_task: types.tracepoint_takes_pointer("mark_victim").into(),
         })
     }
 
     /// The names of the probes' globals, with their values.
-    pub(crate) fn globals(&self) -> [(&'static str, &u32); 7] {
+    pub(crate) fn globals(&self) -> [(&'static str, &u32); 11] {
         [
             ("TASK_PID", &self.pid),
             ("TASK_TGID", &self.tgid),
@@ -107,6 +73,59 @@ impl Offsets {
             ("TASK_EXEC", &self.exec),
             ("TASK_IOWAIT", &self.iowait),
             ("TASK_IOWAIT_MASK", &self.iowait_mask),
+            ("TASK_FLAGS", &self.flags),
+            ("TASK_MINOR_FAULTS", &self.minor_faults),
+            ("TASK_MAJOR_FAULTS", &self.major_faults),
+            ("VICTIM_IS_TASK", &self.victim_is_task),
+        ]
+    }
+}
+
+/// Where the members of the block layer's structures lie that the probes read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestOffsets {
+    queue: u32,
+    flags: u32,
+    bytes: u32,
+    disk: u32,
+    major: u32,
+    minor: u32,
+    by_issue: u32,
+}
+
+impl RequestOffsets {
+    /// Looks them up in the kernel's types.
+    ///
+    /// # Errors
+    /// [`SetupError::Member`] names the first member that this kernel does not have: no request to a
+    /// disk can be recorded then.
+    pub(crate) fn of(types: &KernelTypes) -> Result<Self, SetupError> {
+        let bytes = |structure, name| {
+            let found = types.member(structure, name);
+            let found = found.ok_or(SetupError::Member { structure, name })?;
+            Ok::<u32, SetupError>(found.bit_offset / 8)
+        };
+        Ok(Self {
+            queue: bytes("request", "q")?,
+            flags: bytes("request", "cmd_flags")?,
+            bytes: bytes("request", "__data_len")?,
+            disk: bytes("request_queue", "disk")?,
+            major: bytes("gendisk", "major")?,
+            minor: bytes("gendisk", "first_minor")?,
+            by_issue: tracepoints::requests_by_issue(types).into(),
+        })
+    }
+
+    /// The names of the probes' globals, with their values.
+    pub(crate) fn globals(&self) -> [(&'static str, &u32); 7] {
+        [
+            ("REQUEST_QUEUE", &self.queue),
+            ("REQUEST_FLAGS", &self.flags),
+            ("REQUEST_BYTES", &self.bytes),
+            ("QUEUE_DISK", &self.disk),
+            ("DISK_MAJOR", &self.major),
+            ("DISK_MINOR", &self.minor),
+            ("REQUESTS_BY_ISSUE", &self.by_issue),
         ]
     }
 }
@@ -118,19 +137,4 @@ impl Offsets {
 pub(crate) fn types() -> Result<KernelTypes, SetupError> {
     let bytes = std::fs::read(Path::new(KERNEL_BTF)).map_err(SetupError::Btf)?;
     Ok(KernelTypes::parse(bytes)?)
-}
-
-/// Whether the kernel has the tracepoint with all arguments that the program reads.
-///
-/// # Errors
-/// [`SetupError::Tracepoint`] when it does not.
-pub(crate) fn has(types: &KernelTypes, tracepoint: &Tracepoint) -> Result<(), SetupError> {
-    match types.tracepoint_arguments(tracepoint.name) {
-        Some(count) if count >= tracepoint.arguments => Ok(()),
-        found => Err(SetupError::Tracepoint {
-            name: tracepoint.name,
-            wanted: tracepoint.arguments,
-            found,
-        }),
-    }
 }

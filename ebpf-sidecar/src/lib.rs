@@ -3,7 +3,8 @@
 //! [`Recorder`] loads the probes, tracks processes with everything they fork, and ends in a
 //! [`Recording`]: for each thread where its time went, and every stretch off CPU above a threshold
 //! with who took the CPU, who woke it and what it waited for. [`Recording::to_trace`] makes a
-//! [`gpustall_trace::Trace`] of it. [`check`] says what a recording needs and what is missing.
+//! [`gpustall_trace::Trace`] of it. [`serve`] gives the same to sessions of the SDK as it happens, each its
+//! own. [`check`] says what a recording needs and what is missing.
 //!
 //! ```no_run
 //! use gpustall_sidecar::{Options, Recorder};
@@ -22,11 +23,17 @@
 
 mod bitmap;
 mod btf;
+mod charge;
 pub mod check;
 mod close;
+mod cuda;
+mod disk;
 mod error;
 mod event;
+mod give_up;
+mod host;
 mod kernel;
+mod memory;
 mod people;
 mod privilege;
 mod probes;
@@ -35,19 +42,26 @@ mod recorder;
 mod recording;
 mod run;
 mod runs;
+pub mod serve;
 mod state;
 mod symbols;
 mod to_trace;
+mod tracepoints;
+mod view;
 mod wait;
 mod waits;
 
 pub use btf::BtfError;
+pub use cuda::{CudaCall, CudaClass, CudaFunction};
+pub use disk::{BlockIo, RequestKind};
 pub use error::{SetupError, TrackError};
+pub use host::HostSample;
+pub use memory::{MemoryWork, MemoryWorkKind, OomKill};
 pub use probes::Options;
 pub use recorder::{Progress, Recorder};
 pub use recording::{
-    CpuSample, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals, WaitId,
-    Waker, Why,
+    CpuSample, Faults, OffCpuInterval, Other, OtherId, Recording, RunId, ThreadRecord, Totals,
+    WaitId, Waker, Why,
 };
 pub use run::{Run, RunClass};
 pub use wait::{Wait, WaitClass};

@@ -1,5 +1,9 @@
 //! What a recording consists of.
 
+use crate::cuda::CudaCall;
+use crate::disk::BlockIo;
+use crate::host::HostSample;
+use crate::memory::{MemoryWork, OomKill};
 use crate::run::Run;
 use crate::wait::Wait;
 use gpustall_trace::vocab::state;
@@ -25,18 +29,32 @@ pub struct Recording {
     pub waits: Vec<Wait>,
     /// Samples of running threads, in the order they were taken.
     pub samples: Vec<CpuSample>,
+    /// Calls of the CUDA driver, in the order they returned.
+    pub cuda_calls: Vec<CudaCall>,
     /// What was run.
     pub runs: Vec<Run>,
+    /// Work on memory that the kernel did on tracked threads, in the order it ended.
+    pub memory_work: Vec<MemoryWork>,
+    /// Processes that the kernel killed for want of memory, in the order it did.
+    pub oom_kills: Vec<OomKill>,
+    /// Requests to disks, in the order they were done.
+    pub block_io: Vec<BlockIo>,
+    /// The machine as a whole, five times a second.
+    pub host: Vec<HostSample>,
     /// Counts of lost events: when the count was taken, the source, how many by then.
     pub losses: Vec<(TraceTime, &'static str, u64)>,
     /// What the user should know, each one sentence.
     pub notes: Vec<String>,
+    /// Whether nothing follows: threads that still live are accounted up to `end`.
+    pub finished: bool,
 }
 
 /// A tracked thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRecord {
-    /// Its id in the root pid namespace.
+    /// Its number: threads count from 0 in the order they were first seen.
+    pub number: u32,
+    /// Its id in the root pid namespace; for a client of the server, in the client's.
     pub tid: Tid,
     /// Its process.
     pub pid: Pid,
@@ -50,8 +68,19 @@ pub struct ThreadRecord {
     pub last: TraceTime,
     /// Whether it ended during the recording.
     pub ended: bool,
+    /// Page faults that it had taken before `first`.
+    pub faults_before: Faults,
     /// Where its time from `first` to `last` went.
     pub totals: Totals,
+}
+
+/// Counts of page faults.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Faults {
+    /// Taken without I/O.
+    pub minor: u64,
+    /// Taken with I/O: something was read from a disk.
+    pub major: u64,
 }
 
 /// Where a thread's time went. Each is measured on its own.
@@ -83,6 +112,11 @@ pub struct Totals {
     pub lost_count: u64,
     /// Their length.
     pub lost: Nanos,
+    /// Page faults.
+    pub faults: Faults,
+    /// Pages allocated; `None` unless [`Options::page_allocs`](crate::Options::page_allocs) asked for
+    /// it.
+    pub page_allocs: Option<u64>,
 }
 
 impl Totals {
@@ -102,8 +136,9 @@ impl Totals {
     }
 }
 
-impl From<thread::Totals> for Totals {
-    fn from(raw: thread::Totals) -> Self {
+impl Totals {
+    /// As the probes counted them; `page_allocs` says whether they counted pages.
+    pub(crate) fn new(raw: thread::Totals, page_allocs: bool) -> Self {
         Self {
             on_cpu: Nanos::new(raw.on_cpu_ns),
             preempted: Nanos::new(raw.preempted_ns),
@@ -118,6 +153,11 @@ impl From<thread::Totals> for Totals {
             short: Nanos::new(raw.short_ns),
             lost_count: raw.lost_count,
             lost: Nanos::new(raw.lost_ns),
+            faults: Faults {
+                minor: raw.minor_faults,
+                major: raw.major_faults,
+            },
+            page_allocs: page_allocs.then_some(raw.page_allocs),
         }
     }
 }
@@ -135,6 +175,9 @@ pub struct Other {
     pub pid: Pid,
     /// Its name at that moment.
     pub name: String,
+    /// Whether its ids are those that the reader of the recording knows; otherwise it has only a
+    /// name.
+    pub has_ids: bool,
 }
 
 impl Other {
@@ -250,8 +293,11 @@ pub struct OffCpuInterval {
     pub taker: Option<OtherId>,
     /// Who was on the CPU that it came back on; `None` for an unfinished or inferred interval.
     pub giver: Option<OtherId>,
-    /// What it waited for; `None` when it was not blocked or no stack could be taken.
+    /// What it waited for; `None` when it was not blocked, no stack could be taken, or it was below
+    /// [`Options::stack_threshold`](crate::Options::stack_threshold).
     pub wait: Option<WaitId>,
+    /// Page faults that the thread had taken when it left the CPU, since it was born.
+    pub faults: Faults,
 }
 
 impl OffCpuInterval {

@@ -8,7 +8,7 @@ use crate::wait::{any_matches, gpu_function};
 pub enum RunClass {
     /// The program itself.
     User,
-    /// Reclaim or compaction of memory.
+    /// Reclaim or compaction of memory, also for a page fault.
     Reclaim,
     /// The driver of a GPU.
     GpuDriver,
@@ -55,9 +55,11 @@ const TABLE: [(RunClass, &[&str]); 3] = [
         RunClass::Reclaim,
         &[
             "try_to_free_pages",
+            "do_try_to_free_pages",
             "try_to_free_mem_cgroup_pages",
             "shrink_node*",
             "try_to_compact_pages",
+            "compact_zone*",
         ],
     ),
     (
@@ -67,6 +69,8 @@ const TABLE: [(RunClass, &[&str]); 3] = [
             "asm_exc_page_fault",
             "do_user_addr_fault",
             "do_page_fault",
+            "do_translation_fault",
+            "do_mem_abort",
         ],
     ),
     (
@@ -82,6 +86,8 @@ const TABLE: [(RunClass, &[&str]); 3] = [
             "_copy_from_user",
             "__arch_copy_to_user",
             "__arch_copy_from_user",
+            "copy_mc_*",
+            "csum_and_copy_*",
             "rep_movs_alternative",
         ],
     ),

@@ -8,6 +8,9 @@ use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+/// Most names of functions that are kept for later samples: a few MB.
+const MAX_NAMES: usize = 50_000;
+
 /// Addresses of one sample: of which process, in the kernel, in the program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Stacks {
@@ -74,8 +77,10 @@ impl Runs {
         }
     }
 
-    /// All of them, with names.
-    pub(crate) fn into_list(self, symbols: &KernelSymbols) -> Vec<Run> {
+    /// All of them, with names; none is known afterwards.
+    pub(crate) fn take(&mut self, symbols: &KernelSymbols) -> Vec<Run> {
+        self.by_stacks.clear();
+        let list = std::mem::take(&mut self.list);
         let named = |stacks: Stacks| {
             let kernel = stacks.kernel.iter().filter_map(|&ip| symbols.at(ip));
             let kernel: Vec<Function<'_>> = kernel.collect();
@@ -85,7 +90,11 @@ impl Runs {
             });
             run::classify(&kernel, user.collect())
         };
-        self.list.into_iter().map(named).collect()
+        let runs = list.into_iter().map(named).collect();
+        if self.names.len() > MAX_NAMES {
+            self.names.clear();
+        }
+        runs
     }
 }
 

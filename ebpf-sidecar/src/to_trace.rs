@@ -1,12 +1,21 @@
 //! A recording as a [`Trace`].
 
+mod conversion;
+mod cuda;
+mod disk;
+mod faults;
+mod host;
+mod memory;
+
+pub(crate) use conversion::Conversion;
+
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
-    Arg, Instant, Interval, Loss, Meta, MonotonicClock, Pid, Process, Slice, State, Strings,
-    Symbol, Tid, Trace, Track, TrackId, TrackKind, Value,
+    Arg, Instant, Interval, Meta, MonotonicClock, Pid, Slice, State, Strings, Symbol, Tid, Trace,
+    TrackId, TrackKind, Value,
 };
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// First thread id of the lanes beside the threads. Linux never gives one that large.
@@ -15,34 +24,15 @@ const FIRST_LANE: u32 = 0xD000_0000;
 impl Recording {
     /// The recording as a trace called `name`, of the process `pid`: for each thread its track and
     /// beside it a lane with its intervals off CPU ([`cat::OFF_CPU`]), which ends in its totals
-    /// ([`cat::THREAD_TOTALS`]).
+    /// ([`cat::THREAD_TOTALS`]). Calls of the CUDA driver ([`cat::CUDA_DRIVER`]) are on the
+    /// track of the thread itself.
     pub fn to_trace(&self, name: &str, pid: Pid) -> Trace {
-        let mut builder = Builder {
-            recording: self,
-            trace: Trace {
-                meta: self.meta(name, pid),
-                ..Trace::default()
-            },
-            known: HashSet::new(),
-            stacks: HashMap::new(),
-        };
-        builder.processes();
-        let lanes: Vec<TrackId> = (0..self.threads.len()).map(|n| builder.tracks(n)).collect();
-        for interval in &self.intervals {
-            builder.off_cpu(lanes[interval.thread as usize], interval);
-        }
-        for sample in &self.samples {
-            builder.sample(lanes[sample.thread as usize], sample);
-        }
-        for (thread, lane) in self.threads.iter().zip(lanes) {
-            builder.totals(lane, thread);
-        }
-        for &(at, source, total) in &self.losses {
-            let source = builder.trace.strings.intern(source);
-            builder.trace.losses.push(Loss { source, at, total });
-        }
-        builder.trace.sort();
-        builder.trace
+        let mut conversion = Conversion::default();
+        conversion.add(self);
+        let mut trace = conversion.trace;
+        trace.meta = self.meta(name, pid);
+        trace.sort();
+        trace
     }
 
     fn meta(&self, name: &str, pid: Pid) -> Meta {
@@ -65,12 +55,19 @@ impl Recording {
 }
 
 struct Builder<'a> {
+    conversion: &'a mut Conversion,
     recording: &'a Recording,
-    trace: Trace,
-    /// Threads that have a track.
-    known: HashSet<(Pid, Tid)>,
     /// Text of each stack that occurred, by its wait.
     stacks: HashMap<WaitId, Symbol>,
+}
+
+/// The tracks of one thread.
+#[derive(Debug, Clone, Copy)]
+struct Tracks {
+    /// The thread itself.
+    thread: TrackId,
+    /// The lane beside it.
+    lane: TrackId,
 }
 
 /// Arguments of one event.
@@ -79,7 +76,14 @@ struct ArgList<'a> {
     list: Vec<Arg>,
 }
 
-impl ArgList<'_> {
+impl<'a> ArgList<'a> {
+    fn new(strings: &'a mut Strings) -> Self {
+        Self {
+            strings,
+            list: Vec::with_capacity(16),
+        }
+    }
+
     fn push(&mut self, key: &str, value: Value) {
         let key = self.strings.intern(key);
         self.list.push((key, value));
@@ -96,8 +100,11 @@ impl ArgList<'_> {
 
     /// Name and ids of another thread; nothing for the idle thread.
     fn other(&mut self, key: &str, other: &Other) {
-        if !other.is_idle() {
-            self.text(key, &other.name);
+        if other.is_idle() {
+            return;
+        }
+        self.text(key, &other.name);
+        if other.has_ids {
             self.number(&format!("{key}_tid"), other.tid.0);
             self.number(&format!("{key}_pid"), other.pid.0);
         }
@@ -107,56 +114,46 @@ impl ArgList<'_> {
 impl Builder<'_> {
     /// Processes are named by their first thread.
     fn processes(&mut self) {
-        let mut names: BTreeMap<Pid, &str> = BTreeMap::new();
+        let mut names: BTreeMap<Pid, (&str, bool)> = BTreeMap::new();
         for thread in &self.recording.threads {
-            let name = names.entry(thread.pid).or_insert(&thread.name);
-            if thread.pid.0 == thread.tid.0 {
-                *name = &thread.name;
+            let first = thread.pid.0 == thread.tid.0;
+            let known = names.entry(thread.pid).or_insert((&thread.name, first));
+            if first {
+                *known = (&thread.name, true);
             }
         }
-        for (sort, (pid, name)) in names.into_iter().enumerate() {
-            let name = self.trace.strings.intern(name);
-            let sort = sort as i32;
-            self.trace.processes.push(Process { pid, name, sort });
+        for (pid, (name, first)) in names {
+            if first || !self.conversion.has_process(pid) {
+                self.conversion.process(pid, name);
+            }
         }
     }
 
-    /// The track of thread number `n` and the lane beside it; returns the lane.
-    fn tracks(&mut self, n: usize) -> TrackId {
-        let thread = &self.recording.threads[n];
+    /// The track of a thread and the lane beside it.
+    fn tracks(&mut self, thread: &ThreadRecord) -> Tracks {
+        let &ThreadRecord {
+            number, pid, tid, ..
+        } = thread;
+        let sort = 2 * number as i32;
         let lane_name = format!("{} off CPU", thread.name);
-        let (lane_tid, sort) = (Tid(FIRST_LANE + n as u32), 2 * n as i32);
-        for (tid, name, sort, kind) in [
-            (thread.tid, &thread.name, sort, TrackKind::Thread),
-            (lane_tid, &lane_name, sort + 1, TrackKind::Synthetic),
-        ] {
-            let pid = thread.pid;
-            // An id that was given to a second thread has one track for both.
-            if self.known.insert((pid, tid)) {
-                let name = self.trace.strings.intern(name);
-                let track = Track {
-                    pid,
-                    tid,
-                    name,
-                    sort,
-                    kind,
-                };
-                self.trace.tracks.push(track);
-            }
+        // An id that was given to a second thread has one track for both.
+        let conversion = &mut *self.conversion;
+        let lane = (pid, Tid(FIRST_LANE + number));
+        Tracks {
+            thread: conversion.track((pid, tid), &thread.name, sort, TrackKind::Thread),
+            lane: conversion.track(lane, &lane_name, sort + 1, TrackKind::Synthetic),
         }
-        TrackId(self.trace.tracks.len() as u32 - 1)
     }
 
     fn off_cpu(&mut self, lane: TrackId, interval: &OffCpuInterval) {
         let recording = self.recording;
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let thread = &recording.threads[interval.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::STATE, interval.why.name());
         args.number(arg::RUNNABLE_NS, interval.runnable().get());
+        args.number(arg::MINOR_FAULTS, interval.faults.minor);
+        args.number(arg::MAJOR_FAULTS, interval.faults.major);
         let mut name = interval.why.name();
         if let Some(id) = interval.wait {
             let wait = recording.wait(id);
@@ -207,16 +204,13 @@ impl Builder<'_> {
             span: Interval::new(interval.out, interval.back),
             args: args.list.into(),
         };
-        self.trace.slices.push(slice);
+        self.conversion.trace.slices.push(slice);
     }
 
     fn sample(&mut self, lane: TrackId, sample: &CpuSample) {
         let recording = self.recording;
         let run = recording.run(sample.run);
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(6),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let thread = &recording.threads[sample.thread as usize];
         args.number(arg::THREAD, thread.tid.0);
         args.text(arg::RUNNING, run.class.name());
@@ -234,14 +228,11 @@ impl Builder<'_> {
             at: sample.at,
             args: args.list.into(),
         };
-        self.trace.instants.push(instant);
+        self.conversion.trace.instants.push(instant);
     }
 
     fn totals(&mut self, lane: TrackId, thread: &ThreadRecord) {
-        let mut args = ArgList {
-            strings: &mut self.trace.strings,
-            list: Vec::with_capacity(16),
-        };
+        let mut args = ArgList::new(&mut self.conversion.trace.strings);
         let t = &thread.totals;
         args.number(arg::THREAD, thread.tid.0);
         for (key, value) in [
@@ -259,8 +250,13 @@ impl Builder<'_> {
             (totals::SHORT_NS, t.short.get()),
             (totals::LOST, t.lost_count),
             (totals::LOST_NS, t.lost.get()),
+            (totals::MINOR_FAULTS, t.faults.minor),
+            (totals::MAJOR_FAULTS, t.faults.major),
         ] {
             args.number(key, value);
+        }
+        if let Some(pages) = t.page_allocs {
+            args.number(totals::PAGE_ALLOCS, pages);
         }
         let instant = Instant {
             track: lane,
@@ -269,10 +265,13 @@ impl Builder<'_> {
             at: thread.last,
             args: args.list.into(),
         };
-        self.trace.instants.push(instant);
+        self.conversion.trace.instants.push(instant);
     }
 }
 
 #[cfg(test)]
 #[path = "to_trace_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+mod evidence_tests;

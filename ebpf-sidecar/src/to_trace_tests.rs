@@ -1,18 +1,21 @@
-use crate::recording::{CpuSample, RunId, ThreadRecord, WaitId};
+use super::Conversion;
+use crate::recording::{CpuSample, Faults, RunId, ThreadRecord, WaitId};
 use crate::recording::{OffCpuInterval, Other, OtherId, Recording, Totals, Waker, Why};
 use crate::run::{Run, RunClass};
 use crate::wait::{Wait, WaitClass};
+use gpustall_protocol::Introduced;
 use gpustall_trace::vocab::{arg, cat, totals};
 use gpustall_trace::{
     MonoTime, Nanos, Pid, Tid, Trace, TraceTime, TrackKind, Value, read, write_finished,
 };
 
-fn at(ns: u64) -> TraceTime {
+pub(super) fn at(ns: u64) -> TraceTime {
     TraceTime::from_nanos(ns)
 }
 
 fn thread(pid: u32, tid: u32, name: &str) -> ThreadRecord {
     ThreadRecord {
+        number: tid,
         tid: Tid(tid),
         pid: Pid(pid),
         name: name.to_owned(),
@@ -20,12 +23,21 @@ fn thread(pid: u32, tid: u32, name: &str) -> ThreadRecord {
         first: at(10_000),
         last: at(90_000),
         ended: true,
+        faults_before: Faults {
+            minor: 1000,
+            major: 10,
+        },
         totals: Totals {
             on_cpu: Nanos::new(20_000),
             sleeping: Nanos::new(40_000),
             woken: Nanos::new(5_000),
             preempted: Nanos::new(15_000),
             waits: 3,
+            faults: Faults {
+                minor: 50,
+                major: 2,
+            },
+            page_allocs: Some(64),
             ..Totals::default()
         },
     }
@@ -36,11 +48,12 @@ fn other(tid: u32, name: &str) -> Other {
         tid: Tid(tid),
         pid: Pid(tid),
         name: name.to_owned(),
+        has_ids: true,
     }
 }
 
 /// Two threads of two processes; the second waits on a futex and is then preempted by `rival`.
-fn recording() -> Recording {
+pub(super) fn recording() -> Recording {
     let wait = OffCpuInterval {
         thread: 1,
         out: at(20_000),
@@ -57,6 +70,10 @@ fn recording() -> Recording {
         taker: Some(OtherId(0)),
         giver: Some(OtherId(2)),
         wait: Some(WaitId(0)),
+        faults: Faults {
+            minor: 1020,
+            major: 10,
+        },
     };
     let preempted = OffCpuInterval {
         out: at(70_000),
@@ -83,6 +100,7 @@ fn recording() -> Recording {
             cpu: 1,
             run: RunId(0),
         }],
+        cuda_calls: Vec::new(),
         runs: vec![Run {
             class: RunClass::User,
             function: "gather".to_owned(),
@@ -96,6 +114,8 @@ fn recording() -> Recording {
         }],
         losses: vec![(at(50_000), "off-cpu intervals", 4)],
         notes: vec!["a note".to_owned()],
+        finished: true,
+        ..Recording::default()
     }
 }
 
@@ -137,6 +157,7 @@ fn an_interval_is_a_slice_on_the_lane_of_its_thread_with_all_that_is_known() {
     for (key, number) in [
         (arg::THREAD, 9),
         (arg::RUNNABLE_NS, 5_000),
+        (arg::MINOR_FAULTS, 1020),
         ("waker_tid", 7),
         ("gave_back_pid", 50),
         (arg::CPU_OUT, 0),
@@ -188,6 +209,8 @@ fn each_thread_ends_in_its_totals() {
         let sum: u64 = parts.map(number).iter().sum();
         assert_eq!(sum, instant.at.as_nanos() - number(totals::FIRST_NS));
         assert_eq!(number(totals::WAITS), 3);
+        assert_eq!(number(totals::MINOR_FAULTS), 50);
+        assert_eq!(number(totals::PAGE_ALLOCS), 64);
     }
 }
 
@@ -217,7 +240,10 @@ fn losses_and_notes_go_with_the_trace() {
 #[test]
 fn an_id_that_two_threads_had_has_one_track_and_two_lanes() {
     let mut recording = recording();
-    recording.threads.push(thread(8, 9, "later"));
+    recording.threads.push(ThreadRecord {
+        number: 10,
+        ..thread(8, 9, "later")
+    });
     let trace = recording.to_trace("job", Pid(7));
     let of_9 = trace.tracks.iter().filter(|t| t.tid == Tid(9));
     assert_eq!(of_9.count(), 1);
@@ -226,4 +252,57 @@ fn an_id_that_two_threads_had_has_one_track_and_two_lanes() {
         .iter()
         .filter(|t| t.kind == TrackKind::Synthetic);
     assert_eq!(lanes.count(), 3);
+}
+
+#[test]
+fn a_recording_in_parts_makes_the_same_trace_as_a_whole() {
+    let whole = recording();
+    let mut expected = Conversion::default();
+    expected.add(&whole);
+
+    let mut first = whole.clone();
+    first.finished = false;
+    first.threads.iter_mut().for_each(|t| t.ended = false);
+    first.threads[0].name = "python".to_owned();
+    first.intervals.truncate(1);
+    first.samples.clear();
+    first.losses.clear();
+    let mut second = whole.clone();
+    second.intervals.remove(0);
+    let mut parts = Conversion::default();
+    parts.add(&first);
+    assert_eq!(parts.introduced.tracks.len(), 4);
+    assert_eq!(parts.trace.instants, []);
+    parts.introduced = Introduced::default();
+    parts.add(&second);
+    // The new name of a thread, of its lane and of its process is told.
+    assert_eq!(parts.introduced.tracks.len(), 2);
+    assert_eq!(parts.introduced.processes.len(), 1);
+    assert_eq!(texts(&parts.trace), texts(&expected.trace));
+
+    parts.forget_strings();
+    let names = |trace: &Trace| -> Vec<String> {
+        let tracks = trace.tracks.iter().map(|t| t.name);
+        tracks.map(|name| trace.text(name).to_owned()).collect()
+    };
+    assert_eq!(names(&parts.trace), names(&expected.trace));
+    assert_eq!(parts.trace.strings.len(), 4);
+}
+
+/// Names, times and arguments of all events and tracks.
+fn texts(trace: &Trace) -> Vec<String> {
+    let args = |args: &[gpustall_trace::Arg]| -> Vec<String> {
+        let text = |(key, value): &gpustall_trace::Arg| match value {
+            Value::Str(text) => format!("{}={}", trace.text(*key), trace.text(*text)),
+            other => format!("{}={other:?}", trace.text(*key)),
+        };
+        args.iter().map(text).collect()
+    };
+    let tracks = trace.tracks.iter();
+    let tracks = tracks.map(|t| format!("{} {} {}", t.pid, t.tid, trace.text(t.name)));
+    let slices = trace.slices.iter();
+    let slices = slices.map(|s| format!("{:?} {:?} {:?}", s.track, s.span, args(&s.args)));
+    let instants = trace.instants.iter();
+    let instants = instants.map(|i| format!("{:?} {:?} {:?}", i.track, i.at, args(&i.args)));
+    tracks.chain(slices).chain(instants).collect()
 }

@@ -2,21 +2,22 @@
 
 use crate::recording::WaitId;
 use crate::symbols::{Function, KernelSymbols};
-use crate::wait::{self, Wait};
-use std::collections::HashMap;
+use crate::wait::{self, Wait, WaitClass};
+use rustc_hash::FxHashMap;
+use std::sync::Arc;
 
 /// The waits of one recording.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
-    symbols: KernelSymbols,
+    symbols: Arc<KernelSymbols>,
     list: Vec<Wait>,
-    by_addresses: HashMap<Vec<u64>, Option<WaitId>>,
-    by_wait: HashMap<Wait, WaitId>,
+    by_addresses: FxHashMap<Vec<u64>, Option<WaitId>>,
+    by_wait: FxHashMap<Wait, WaitId>,
 }
 
 impl Waits {
     /// None yet; named by `symbols`.
-    pub(crate) fn new(symbols: KernelSymbols) -> Self {
+    pub(crate) fn new(symbols: Arc<KernelSymbols>) -> Self {
         Self {
             symbols,
             ..Self::default()
@@ -25,15 +26,15 @@ impl Waits {
 
     /// The wait on this kernel stack, the innermost address first. `None` without a stack, or when
     /// no function on it has a name.
-    pub(crate) fn of_addresses(&mut self, addresses: Vec<u64>) -> Option<WaitId> {
-        if let Some(&id) = self.by_addresses.get(&addresses) {
+    pub(crate) fn of_addresses(&mut self, addresses: &[u64]) -> Option<WaitId> {
+        if let Some(&id) = self.by_addresses.get(addresses) {
             return id;
         }
         let functions = addresses.iter().filter_map(|&ip| self.symbols.at(ip));
         let functions: Vec<Function<'_>> = functions.collect();
         let wait = (!functions.is_empty()).then(|| wait::classify(&functions));
         let id = wait.map(|wait| self.id(wait));
-        self.by_addresses.insert(addresses, id);
+        self.by_addresses.insert(addresses.to_vec(), id);
         id
     }
 
@@ -44,9 +45,21 @@ impl Waits {
         (!functions.is_empty()).then(|| self.id(wait::classify(&functions)))
     }
 
-    /// All of them, and the names that they came from.
-    pub(crate) fn into_list(self) -> (Vec<Wait>, KernelSymbols) {
-        (self.list, self.symbols)
+    /// The names that they come from.
+    pub(crate) fn symbols(&self) -> &KernelSymbols {
+        &self.symbols
+    }
+
+    /// All of them; none is known afterwards.
+    pub(crate) fn take(&mut self) -> Vec<Wait> {
+        self.by_addresses.clear();
+        self.by_wait.clear();
+        std::mem::take(&mut self.list)
+    }
+
+    /// What kind of thing was waited for in the wait with this id.
+    pub(crate) fn class(&self, id: WaitId) -> Option<WaitClass> {
+        self.list.get(id.0 as usize).map(|wait| wait.class)
     }
 
     fn id(&mut self, wait: Wait) -> WaitId {

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "fake_cuda/mod.rs"]
+mod fake_cuda;
+
+use fake_cuda::{EXPORTS, FakeCuda};
 use gpustall_trace::{ReadOutcome, Trace, read, vocab};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -103,6 +107,35 @@ fn check_succeeds_exactly_when_recording_is_possible() {
     let plain = sidecar(&["check"]).output().unwrap();
     assert_eq!(plain.status.code(), run.status.code());
     assert!(text(&plain.stdout).contains("recording is "));
+}
+
+#[test]
+fn check_lists_the_functions_that_the_cuda_library_lacks() {
+    if !is_root() {
+        return;
+    }
+    let library = FakeCuda::new();
+    let mut check = sidecar(&["check", "--json"]);
+    let run = check.env("LD_LIBRARY_PATH", library.folder()).output();
+    let report: serde_json::Value = serde_json::from_slice(&run.unwrap().stdout).unwrap();
+    let path = library.path().display().to_string();
+    let name = format!("functions of {path} ({} found)", EXPORTS.len());
+    let requirements = report["requirements"].as_array().unwrap();
+    let found = requirements.iter().find(|r| r["name"] == name.as_str());
+    let found = found.unwrap_or_else(|| panic!("no {name} in {report:#}"));
+    assert_eq!(
+        (&found["met"], &found["required"]),
+        (&false.into(), &false.into())
+    );
+    let words: Vec<_> = found["problem"]
+        .as_str()
+        .unwrap()
+        .split([' ', ','])
+        .collect();
+    assert!(words.contains(&"cuGraphLaunch") && words.contains(&"cuLaunchKernel_ptsz"));
+    for export in EXPORTS {
+        assert!(!words.contains(&export), "{export}");
+    }
 }
 
 #[test]

@@ -11,6 +11,9 @@
 //! gpustall merge spans.json kernel.trace.json.gz -o both.trace.json.gz
 //! ```
 //!
+//! A process should have one such layer: tracing-chrome keeps the number of a thread for all of its layers
+//! together, and a thread writes to the file of the first that it met.
+//!
 //! gpustall's own recorder ([`session`](crate::session)) needs none of this and costs less: tracing-chrome
 //! formats each event in a queue without bounds, and its writer thread panics on a full disk.
 //!

@@ -18,6 +18,7 @@ mod layer;
 )]
 mod recorder;
 mod session;
+mod sidecar;
 mod span;
 
 #[doc(no_inline)]
@@ -30,4 +31,5 @@ pub use recorder::open::OPEN_INTERVAL;
 pub use recorder::ring::DEFAULT_RING_RECORDS;
 pub use recorder::writer::{DEFAULT_MAX_EVENTS, DRAIN_INTERVAL, FLUSH_INTERVAL};
 pub use session::{Session, SessionBuilder, Summary, session};
+pub use sidecar::{SIDECAR_END_WITHIN, SIDECAR_START_WITHIN, Sidecar};
 pub use span::{SpanGuard, counter, instant, span};

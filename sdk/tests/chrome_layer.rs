@@ -8,8 +8,16 @@ use std::path::Path;
 use std::time::Duration;
 use tracing_subscriber::prelude::*;
 
-/// Spans on two threads, and when they began and ended at the latest: `CLOCK_MONOTONIC`.
+/// Records in a thread of its own: tracing-chrome keeps a thread's number for all layers together.
 fn record(path: &Path, include_args: bool) -> (Vec<u32>, MonoTime, MonoTime) {
+    std::thread::scope(|scope| {
+        let recorded = scope.spawn(|| record_here(path, include_args));
+        recorded.join().unwrap()
+    })
+}
+
+/// Spans on two threads, and when they began and ended at the latest: `CLOCK_MONOTONIC`.
+fn record_here(path: &Path, include_args: bool) -> (Vec<u32>, MonoTime, MonoTime) {
     let (layer, guard) =
         gpustall::chrome::layer_with(path, |builder| builder.include_args(include_args)).unwrap();
     let subscriber = tracing_subscriber::registry().with(layer);

@@ -33,6 +33,16 @@ const TWICE = `
       from sched_slice where utid in (select utid from thread where tid != 0))
   where before is not null and before > ts`;
 
+// The spans of `chrome_spans` in which it sleeps for 5 ms, and how long it was then asleep. They are on
+// one clock and one thread if they agree.
+const SLEEPS = `
+  select s.name, (select sum(min(t.ts + t.dur, s.ts + s.dur) - max(t.ts, s.ts)) from thread_state t
+      where t.utid = tt.utid and t.state = 'S' and t.dur > 0
+        and t.ts < s.ts + s.dur and t.ts + t.dur > s.ts)
+  from slice s join thread_track tt on tt.id = s.track_id
+  where s.category = 'chrome_spans' and s.name = 'wait'`;
+const SLEEP_NS = 5e6;
+
 // How long the rows `R` beside the recorded ones may take, against the time off CPU that was not
 // recorded one by one. They end when a CPU is seen to be free, which is a little later.
 const SHORT_FACTOR = 2;
@@ -88,6 +98,10 @@ async function check(directory, trace, threads) {
       sum.extra_ms += extra / 1e6;
       sum.short_ms += thread.short_ns / 1e6;
     }
+    const sleeps = await processor.query(SLEEPS);
+    sum.sleeps = sleeps.length;
+    const awake = sleeps.filter(([, asleep]) => Number(asleep ?? 0) < SLEEP_NS);
+    if (awake.length > 0) fault(`in ${awake.length} spans that sleep the thread was awake`);
     if (sum.shown === 0) fault('no state is shown');
     if (cut === 0 && sum.extra_ms > SHORT_FACTOR * sum.short_ms) {
       fault(`${sum.extra} rows R take ${sum.extra_ms} ms; only ${sum.short_ms} ms were too short`);

@@ -78,6 +78,7 @@ fn record(
     split: &Split,
     (tid, cpu_in, giver): (u32, u32, Other),
 ) -> OffCpu {
+    let (minor_faults, major_faults) = state.faults_since_birth();
     OffCpu {
         kind,
         tid,
@@ -97,6 +98,8 @@ fn record(
         waker: state.waker,
         taker: state.taker,
         giver,
+        minor_faults,
+        major_faults,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The eBPF programs of gpustall's sidecar: what tracked threads do when they do not run.
 //!
-//! All programs but one are BTF tracepoints. Structures of the kernel are read by plain loads at offsets
+//! Most programs are BTF tracepoints. Structures of the kernel are read by plain loads at offsets
 //! that the user side takes from the running kernel's BTF and puts into globals ([`settings`]).
 //!
 //! | file | subject |
@@ -15,16 +15,28 @@
 //! | `output.rs` | the ring buffer, and the counts of what it lost |
 //! | `task.rs` | fields of `task_struct` |
 //! | `sample.rs` | what a running thread runs |
+//! | `memory.rs` | reclaim, compaction, migration, kills for want of memory |
+//! | `pages.rs` | pages that are allocated |
+//! | `disk.rs` | requests to block devices |
+//! | `request.rs` | fields of `request` |
+//! | `cuda.rs` | calls into the CUDA driver |
+//! | `registers.rs` | arguments and results of a program's functions |
 //! | `settings.rs` | globals |
 
 #![no_std]
 #![no_main]
 #![feature(asm_experimental_arch)]
 
+mod cuda;
+mod disk;
 mod interrupt;
 mod interval;
 mod life;
+mod memory;
 mod output;
+mod pages;
+mod request;
+mod registers;
 mod sample;
 mod settings;
 mod switch;

@@ -1,5 +1,6 @@
 //! A thread leaves a CPU, a thread comes onto one.
 
+use crate::settings::STACK_NS;
 use crate::task::Task;
 use crate::{interval, output, threads, tracked};
 use aya_ebpf::helpers::{bpf_get_smp_processor_id, bpf_ktime_get_ns};
@@ -41,6 +42,7 @@ fn switch_out(state: &mut ThreadState, now: u64, prev: Task, next: Task, prev_st
     // Also a thread that was there before the probes: what is first seen of it is that it leaves
     // a CPU, so it was on that CPU since it was tracked.
     state.totals.on_cpu_ns += now.saturating_sub(state.since_ns);
+    state.count_faults(prev.minor_faults(), prev.major_faults());
     if prev_state & task_state::DEAD != 0 {
         return exit(state, now, prev.tid());
     }
@@ -62,8 +64,10 @@ fn switch_in(state: &mut ThreadState, now: u64, prev: Task, next: Task) {
         _ => left_unreported(state, now, next.exec_ns()),
     }
     let giver = prev.named();
-    // A thread that could have run on has nothing on its stack that it waited for.
-    if matches!(state.class, class::PREEMPTED | class::STARTING) {
+    // A thread that could have run on has nothing on its stack that it waited for, and to walk the stack
+    // takes longer than everything else here.
+    let ran_on = matches!(state.class, class::PREEMPTED | class::STARTING);
+    if ran_on || now.saturating_sub(state.out_ns) < STACK_NS.load() {
         interval::end(state, now, next.tid(), cpu(), giver);
     } else {
         interval::end_with_stack(state, now, next, cpu(), giver);

@@ -1,7 +1,8 @@
 //! Fields of `task_struct`.
 
 use crate::settings::{
-    TASK_COMM, TASK_EXEC, TASK_IOWAIT, TASK_IOWAIT_MASK, TASK_PID, TASK_STATE, TASK_TGID,
+    TASK_COMM, TASK_EXEC, TASK_FLAGS, TASK_IOWAIT, TASK_IOWAIT_MASK, TASK_MAJOR_FAULTS,
+    TASK_MINOR_FAULTS, TASK_PID, TASK_STATE, TASK_TGID,
 };
 use aya_ebpf::helpers::bpf_get_current_task_btf;
 use aya_ebpf::programs::BtfTracePointContext;
@@ -67,6 +68,26 @@ impl Task {
     pub(crate) fn in_iowait(self) -> bool {
         let byte: u8 = self.load(TASK_IOWAIT.load());
         u32::from(byte) & TASK_IOWAIT_MASK.load() != 0
+    }
+
+    /// Page faults without I/O that it has taken.
+    #[inline(always)]
+    pub(crate) fn minor_faults(self) -> u64 {
+        self.load(TASK_MINOR_FAULTS.load())
+    }
+
+    /// Page faults with I/O that it has taken.
+    #[inline(always)]
+    pub(crate) fn major_faults(self) -> u64 {
+        self.load(TASK_MAJOR_FAULTS.load())
+    }
+
+    /// Whether it is a thread of the kernel.
+    #[inline(always)]
+    pub(crate) fn is_kernel_thread(self) -> bool {
+        /// `PF_KTHREAD` (include/linux/sched.h).
+        const KERNEL_THREAD: u32 = 0x0020_0000;
+        self.load::<u32>(TASK_FLAGS.load()) & KERNEL_THREAD != 0
     }
 
     /// Its name.

@@ -31,9 +31,16 @@ impl ProgressLine {
         due
     }
 
-    pub(super) fn show(&mut self, progress: Progress) {
-        let _ = write!(std::io::stderr(), "\r\x1b[K{}", text(progress));
+    pub(super) fn show(&mut self, text: &str) {
+        let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
         self.shown = true;
+    }
+
+    /// Makes room for another line.
+    pub(super) fn interrupt(&mut self) {
+        if std::mem::take(&mut self.shown) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
     }
 }
 
@@ -45,12 +52,14 @@ impl Drop for ProgressLine {
     }
 }
 
-fn text(progress: Progress) -> String {
+/// How far a recording is.
+pub(super) fn recording(progress: Progress) -> String {
     format!(
-        "recording {:.1} s, {} threads, {} intervals, {} lost",
+        "recording {:.1} s, {} threads, {} intervals, {} CUDA calls, {} lost",
         progress.at.as_nanos() as f64 / 1e9,
         progress.threads,
         progress.intervals,
+        progress.cuda_calls,
         progress.lost
     )
 }

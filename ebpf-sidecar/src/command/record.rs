@@ -1,11 +1,12 @@
 //! `record`: a process, and what it forks, to a trace file.
 
-use super::progress::ProgressLine;
+use super::progress::{ProgressLine, recording};
 use super::{RecordArguments, child};
 use anyhow::{Context, Result};
-use gpustall_sidecar::{Options, Recorder, Recording};
+use gpustall_sidecar::{CudaClass, Options, Recorder, Recording};
 use gpustall_trace::{Nanos, Pid, write_finished};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
         std::thread::sleep(Options::DRAIN_EVERY);
         recorder.drain();
         if line.due() {
-            line.show(recorder.progress());
+            line.show(&recording(recorder.progress()));
         }
         if let Some(job) = &mut job {
             status = job.try_wait().context("cannot wait for the command")?;
@@ -49,8 +50,8 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
         }
     }
     drop(line);
-    let recording = recorder.finish();
-    write(&recording, &arguments.output, pid)?;
+    let recorded = recorder.finish();
+    write(&recorded, &arguments.output, pid)?;
     match status {
         Some(status) => Ok(ExitCode::from(child::code(status))),
         None => {
@@ -65,9 +66,12 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
 fn options(arguments: &RecordArguments) -> Options {
     Options {
         threshold: Nanos::new(u64::from(arguments.threshold) * 1000),
+        stack_threshold: Nanos::new(u64::from(arguments.stack_threshold) * 1000),
         ring_bytes: arguments.ring << 20,
         max_threads: arguments.max_threads,
         sample_hz: arguments.sample,
+        page_allocs: arguments.page_allocs,
+        cuda_calls: !arguments.no_cuda,
         ..Options::default()
     }
 }
@@ -86,6 +90,16 @@ fn write(recording: &Recording, path: &Path, pid: u32) -> Result<()> {
         recording.intervals.len(),
         stats.bytes / 1024
     );
+    let mut calls: BTreeMap<CudaClass, usize> = BTreeMap::new();
+    for call in &recording.cuda_calls {
+        *calls.entry(call.function.class()).or_default() += 1;
+    }
+    if !calls.is_empty() {
+        let counts = calls
+            .iter()
+            .map(|(class, n)| format!("{n} {}", class.name()));
+        eprintln!("CUDA calls: {}", counts.collect::<Vec<_>>().join(", "));
+    }
     for (source, count) in recording.lost_by_source() {
         eprintln!("lost: {count} {source}");
     }

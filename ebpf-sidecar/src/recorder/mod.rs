@@ -1,47 +1,48 @@
 //! A recording while it runs.
 
+mod book;
+mod cuda;
 mod ending;
 mod events;
+mod machine;
 
+pub(crate) use book::{Book, LossCounts};
+
+use crate::close::close;
+use crate::cuda::CudaLibraries;
 use crate::error::{SetupError, TrackError};
-use crate::people::{Others, Threads};
+use crate::event::Event;
+use crate::host::{self, Host};
 use crate::probes::{Options, Probes};
-use crate::recording::{CpuSample, OffCpuInterval, Recording};
-use crate::runs::Runs;
+use crate::recording::Recording;
 use crate::symbols::KernelSymbols;
-use crate::waits::Waits;
+use crate::view::View;
 use crate::{privilege, procfs};
 use blazesym::symbolize::Symbolizer;
 use gpustall_trace::{Clock, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::codes::loss;
+use gpustall_wire::thread::ThreadState;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Source of losses on this side: intervals and samples beyond [`Options::max_intervals`].
-const BEYOND_LIMIT: &str = "events beyond the limit in memory";
 
 /// How often names of the programs' functions are looked up: while the processes live, and so that
 /// new stacks come together.
 const LOOK_UP_EVERY: Duration = Duration::from_millis(500);
 
+/// How often the counts of losses are read.
+const LOSSES_EVERY: Duration = Duration::from_millis(100);
+
 /// Tracks processes and keeps what the probes report of them. [`drain`](Self::drain) must be called
 /// every [`Options::DRAIN_EVERY`].
 pub struct Recorder {
     probes: Probes,
-    options: Options,
-    start: MonoTime,
-    threads: Threads,
-    others: Others,
-    waits: Waits,
-    intervals: Vec<OffCpuInterval>,
-    runs: Runs,
-    samples: Vec<CpuSample>,
+    book: Book,
+    host: Host,
+    /// `None` when calls of the CUDA driver are not recorded.
+    cuda: Option<CudaLibraries>,
     symbolizer: Symbolizer,
     looked_up: Instant,
-    beyond_limit: u64,
-    /// Counts by source as of the last drain.
-    lost: [u64; loss::SOURCES as usize],
-    losses: Vec<(TraceTime, &'static str, u64)>,
-    notes: Vec<String>,
+    losses_read: Instant,
 }
 
 /// How far a recording is.
@@ -53,6 +54,8 @@ pub struct Progress {
     pub threads: usize,
     /// Intervals kept.
     pub intervals: usize,
+    /// CUDA calls kept.
+    pub cuda_calls: usize,
     /// Events lost, over all sources.
     pub lost: u64,
 }
@@ -64,31 +67,24 @@ impl Recorder {
     /// [`SetupError`] says which requirement is missing and what mends it.
     pub fn start(options: &Options) -> Result<Self, SetupError> {
         privilege::require()?;
-        let probes = Probes::attach(options)?;
-        let mut notes = probes.notes().to_vec();
-        let symbols = KernelSymbols::of_running_kernel().unwrap_or_default();
-        if symbols.is_empty() {
-            notes.push(
-                "the kernel hides the addresses of its functions: what threads waited for is unknown"
-                    .to_owned(),
-            );
+        let mut probes = Probes::attach(options)?;
+        let mut cuda = options.cuda_calls.then(CudaLibraries::new);
+        if let Some(libraries) = &mut cuda {
+            libraries.attach_known(&mut probes);
         }
+        let (symbols, notes) = symbols(&probes);
+        let start = MonotonicClock.now();
+        let lost = probes.losses();
+        let mut book = Book::new(options, start, View::default(), symbols, lost);
+        notes.into_iter().for_each(|note| book.note(note));
         Ok(Self {
             probes,
-            options: *options,
-            start: MonotonicClock.now(),
-            threads: Threads::default(),
-            others: Others::default(),
-            waits: Waits::new(symbols),
-            intervals: Vec::new(),
-            runs: Runs::default(),
-            samples: Vec::new(),
+            book,
+            host: Host::start(),
+            cuda,
             symbolizer: Symbolizer::new(),
             looked_up: Instant::now(),
-            beyond_limit: 0,
-            lost: [0; loss::SOURCES as usize],
-            losses: Vec::new(),
-            notes,
+            losses_read: Instant::now(),
         })
     }
 
@@ -98,37 +94,7 @@ impl Recorder {
     /// # Errors
     /// When there is no such process, or more threads than [`Options::max_threads`].
     pub fn track_process(&mut self, pid: u32) -> Result<(), TrackError> {
-        if procfs::threads(pid).is_empty() {
-            return Err(TrackError::NoProcess(pid));
-        }
-        // What a thread made before it was tracked itself shows in the next look, and what it makes
-        // after that is tracked by the probes: when a look finds nothing new, nothing is missing.
-        loop {
-            let mut found = false;
-            for pid in procfs::family(pid, &procfs::processes()) {
-                for tid in procfs::threads(pid) {
-                    found |= self.track_thread(tid, pid)?;
-                }
-            }
-            if !found {
-                return Ok(());
-            }
-        }
-    }
-
-    fn track_thread(&mut self, tid: u32, pid: u32) -> Result<bool, TrackError> {
-        let now = MonotonicClock.now();
-        if !self.probes.track(tid, pid, now)? {
-            return Ok(false);
-        }
-        match procfs::name(pid, tid) {
-            Some(name) => {
-                self.threads.add(tid, pid, now.in_trace(self.start), name);
-            }
-            // It ended between being listed and being tracked.
-            None => self.probes.forget(tid),
-        }
-        Ok(true)
+        track_process(&mut self.probes, &mut self.book, pid, |_| true, |_| false)
     }
 
     /// Takes what the probes have reported since the last call.
@@ -136,13 +102,19 @@ impl Recorder {
         // What is reported while this runs is left for the next call, so that it always ends.
         let until = MonotonicClock.now();
         while let Some(event) = self.probes.next_event() {
-            if self.take(event) > until {
+            if self.add(&event) > until {
                 break;
             }
         }
-        self.note_losses();
+        if self.losses_read.elapsed() >= LOSSES_EVERY {
+            self.note_losses();
+            self.losses_read = Instant::now();
+        }
+        self.find_cuda();
+        self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
-            self.runs.look_up(&self.symbolizer);
+            self.book.look_up(&self.symbolizer);
+            self.book.settle_requests(until);
             self.looked_up = Instant::now();
         }
     }
@@ -150,52 +122,148 @@ impl Recorder {
     /// How far the recording is.
     pub fn progress(&self) -> Progress {
         Progress {
-            at: MonotonicClock.now().in_trace(self.start),
-            threads: self.threads.living_count(),
-            intervals: self.intervals.len(),
-            lost: self.lost.iter().sum::<u64>() - self.lost[loss::SWITCHES as usize]
-                + self.beyond_limit,
+            at: MonotonicClock.now().in_trace(self.book.start),
+            threads: self.book.living(),
+            intervals: self.book.intervals(),
+            cuda_calls: self.book.cuda_calls.len(),
+            lost: self.book.lost(),
         }
     }
 
     /// Ends the recording.
     pub fn finish(mut self) -> Recording {
-        let end_mono = self.probes.stop();
-        let end = end_mono.in_trace(self.start);
+        let end = self.probes.stop();
+        self.look_at_the_machine(Host::AT_LEAST, Some(end));
         while let Some(event) = self.probes.next_event() {
-            self.take(event);
+            self.add(&event);
         }
         self.note_losses();
         for (tid, state) in self.probes.states() {
-            self.close_thread(tid, state, end_mono);
+            self.unfinished_calls(tid, state.tgid, end.as_nanos());
+            self.book.close_thread(tid, state, end);
         }
-        let inferred = self.lost[loss::SWITCHES as usize];
-        if inferred > 0 {
-            self.notes.push(format!(
-                "the kernel did not report {inferred} switches; their times follow from the CPU time \
-                 that it counted"
-            ));
+        self.book.end_requests(self.probes.in_flight(), end);
+        self.book.look_up(&self.symbolizer);
+        for note in self.cuda.into_iter().flat_map(CudaLibraries::into_notes) {
+            self.book.note(note);
         }
-        if self.beyond_limit > 0 {
-            self.losses.push((end, BEYOND_LIMIT, self.beyond_limit));
+        self.book.take(end, true)
+    }
+
+    /// Adds one event; returns when it was.
+    fn add(&mut self, event: &Event) -> MonoTime {
+        if let Event::Exit(exit) = event {
+            self.unfinished_calls(exit.tid, exit.tgid, exit.at_ns);
         }
-        self.runs.look_up(&self.symbolizer);
-        let (waits, symbols) = self.waits.into_list();
-        Recording {
-            start: self.start,
-            end,
-            threads: self.threads.into_list(),
-            intervals: self.intervals,
-            others: self.others.into_list(),
-            waits,
-            samples: self.samples,
-            runs: self.runs.into_list(&symbols),
-            losses: self.losses,
-            notes: self.notes,
+        let tgid = process_of(&self.probes, &self.book, event);
+        self.book.add(event, tgid)
+    }
+
+    /// Looks at the machine as a whole, when the last look is at least `after` ago. A look after the
+    /// end of the recording counts as one at its end.
+    fn look_at_the_machine(&mut self, after: Duration, end: Option<MonoTime>) {
+        let at = end.unwrap_or_else(|| MonotonicClock.now());
+        if let Some(sample) = self.host.look(after, || TraceTime::ZERO) {
+            self.book.host_sample(sample, at);
         }
     }
 
-    fn time(&self, ns: u64) -> TraceTime {
-        MonoTime::from_nanos(ns).in_trace(self.start)
+    fn note_losses(&mut self) {
+        let lost = self.probes.losses();
+        if self.book.lost_since(&lost, loss::LIFE) {
+            for exit in self.probes.take_dead() {
+                self.unfinished_calls(exit.tid, exit.tgid, exit.at_ns);
+                self.book.exit(&exit);
+            }
+        }
+        self.book.note_losses(&lost);
     }
+}
+
+/// Names of the kernel's functions, and what the user should know of the probes and them.
+pub(crate) fn symbols(probes: &Probes) -> (Arc<KernelSymbols>, Vec<String>) {
+    let mut notes = probes.notes().to_vec();
+    let symbols = KernelSymbols::of_running_kernel().unwrap_or_default();
+    if symbols.is_empty() {
+        notes.push(
+            "the kernel hides the addresses of its functions: what threads waited for is unknown"
+                .to_owned(),
+        );
+    }
+    notes.extend(host::pressure_problem().map(|problem| {
+        format!("{problem}: how long tasks of the machine waited for CPU, memory or I/O is unknown")
+    }));
+    (Arc::new(symbols), notes)
+}
+
+/// Tracks a process and those that it forked for one job: the processes that are `wanted`. Threads
+/// that are `shared` are tracked for another job too.
+pub(crate) fn track_process(
+    probes: &mut Probes,
+    book: &mut Book,
+    pid: u32,
+    wanted: impl Fn(u32) -> bool,
+    shared: impl Fn(u32) -> bool,
+) -> Result<(), TrackError> {
+    if procfs::threads(pid).is_empty() {
+        return Err(TrackError::NoProcess(pid));
+    }
+    // What a thread made before it was tracked itself shows in the next look, and what it makes
+    // after that is tracked by the probes: when a look finds nothing new, nothing is missing.
+    loop {
+        let mut found = false;
+        let family = procfs::family(pid, &procfs::processes());
+        for pid in family.into_iter().filter(|&pid| wanted(pid)) {
+            for tid in procfs::threads(pid) {
+                found |= track_thread(probes, book, tid, pid, &shared)?;
+            }
+        }
+        if !found {
+            return Ok(());
+        }
+    }
+}
+
+fn track_thread(
+    probes: &mut Probes,
+    book: &mut Book,
+    tid: u32,
+    pid: u32,
+    shared: impl Fn(u32) -> bool,
+) -> Result<bool, TrackError> {
+    let now = MonotonicClock.now();
+    let faults = procfs::faults(pid, tid).unwrap_or_default();
+    let new = probes.track(tid, pid, faults, now)?;
+    // The probes report the beginning of those that are neither new to them nor shared.
+    if !new && (book.knows(tid) || !shared(tid)) {
+        return Ok(false);
+    }
+    let before = match new {
+        true => None,
+        false => probes.state(tid).and_then(|state| as_of(tid, state, now)),
+    };
+    // It may have ended between being listed and being tracked.
+    if !book.add_thread((tid, pid), now, faults, before) && new {
+        probes.forget(tid);
+    }
+    Ok(true)
+}
+
+/// The process of the thread that an event is about; asked only where it matters.
+pub(crate) fn process_of(probes: &Probes, book: &Book, event: &Event) -> u32 {
+    let tid = event.tid();
+    match book.knows(tid) {
+        true => 0,
+        false => probes.process_of(tid),
+    }
+}
+
+/// The state of a thread with everything up to `now` in its totals.
+fn as_of(tid: u32, state: ThreadState, now: MonoTime) -> Option<ThreadState> {
+    let letter = procfs::state(state.tgid, tid);
+    let closed = close(state, now.as_nanos(), letter)?;
+    Some(ThreadState {
+        since_ns: now.as_nanos(),
+        ..closed.state
+    })
 }

@@ -2,6 +2,7 @@
 
 use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecord, Waker};
 use gpustall_trace::Nanos;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -48,7 +49,20 @@ pub(crate) struct Job {
 impl Job {
     /// Starts it and waits until it says that it runs.
     pub(crate) fn start(workload: &str) -> Self {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let program = Command::new(std::env::current_exe().unwrap());
+        Self::start_as(program, workload)
+    }
+
+    /// The same with these variables in its environment.
+    pub(crate) fn start_on<S: AsRef<OsStr>>(workload: &str, variables: &[(&str, S)]) -> Self {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.envs(variables.iter().map(|(name, value)| (name, value.as_ref())));
+        Self::start_as(program, workload)
+    }
+
+    /// Starts it by a command to which the arguments of this test binary can be added.
+    pub(crate) fn start_as(mut program: Command, workload: &str) -> Self {
+        let mut child = program
             .args(["--exact", "workload::entry", "--nocapture"])
             .env(crate::workload::NAME, workload)
             .stdin(Stdio::piped())
@@ -63,6 +77,12 @@ impl Job {
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
     }
 
     /// Tells it to go on to what comes next.

@@ -49,7 +49,7 @@ fn intervals_beyond_the_limit_in_memory_are_counted() {
     let recording = recorder.finish();
     let whole = recording.intervals.iter().filter(|i| !i.unfinished);
     assert_eq!(whole.count(), 100);
-    let source = "events beyond the limit in memory";
+    let source = "off-cpu intervals beyond the limit in memory";
     assert!(recording.lost_by_source()[source] > 100);
 }
 

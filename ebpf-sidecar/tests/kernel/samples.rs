@@ -48,6 +48,20 @@ fn samples_name_the_function_that_burns_and_the_page_faults() {
 }
 
 #[test]
+fn samples_tell_what_the_kernel_copies_for_a_thread() {
+    let Some(_turn) = turn() else { return };
+    let file = crate::disk::file(1 << 20);
+    let job = Job::start_on("copies", &[(crate::kernel_work::PATH, file.path())]);
+    let mut recorder = record(job.pid(), &Options::default());
+    drain_for(&mut recorder, Duration::from_secs(2));
+    let recording = recorder.finish();
+    let copied = runs(&recording, job.threads("copier")[0]);
+    assert!(copied.len() >= 50, "only {} samples", copied.len());
+    let copy = |run: &&Run| run.class == RunClass::Copy;
+    assert!(share(&copied, copy) > 0.5, "{:?}", copied.first());
+}
+
+#[test]
 fn a_rate_of_zero_takes_no_samples() {
     let Some(_turn) = turn() else { return };
     let job = Job::start("burners");

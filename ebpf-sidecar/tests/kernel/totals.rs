@@ -1,8 +1,8 @@
 //! Totals add up, to the wall time, to the intervals, and to what the kernel counts.
 
-use crate::harness::{Job, assert_close, drain_for, record, turn};
-use gpustall_sidecar::{Options, Recording};
-use gpustall_trace::Nanos;
+use crate::harness::{Job, assert_close, drain_for, turn};
+use gpustall_sidecar::{Options, Recorder, Recording};
+use gpustall_trace::{MonoTime, MonotonicClock, Nanos};
 use std::time::Duration;
 
 /// On-CPU time and run delay of a thread as the kernel counts them.
@@ -10,6 +10,10 @@ fn schedstat(pid: u32, tid: u32) -> (u64, u64) {
     let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap();
     let mut fields = text.split_ascii_whitespace().map(|f| f.parse().unwrap());
     (fields.next().unwrap(), fields.next().unwrap())
+}
+
+fn length(from: MonoTime, to: MonoTime) -> Duration {
+    Duration::from_nanos(to.as_nanos() - from.as_nanos())
 }
 
 /// Every thread's measured time is its wall time, and its time off CPU is that of its intervals,
@@ -49,18 +53,24 @@ fn totals_add_up_and_agree_with_the_kernels_own_counts() {
     let names = ["spinner", "worker", "yielder", "pong"];
     let tids: Vec<u32> = names.iter().flat_map(|name| job.threads(name)).collect();
     assert_eq!(tids.len(), 5);
-    let mut recorder = record(job.pid(), &Options::default());
+    let mut recorder = Recorder::start(&Options::default()).unwrap();
+    let begun = MonotonicClock::read();
+    recorder.track_process(job.pid()).unwrap();
     let before: Vec<_> = tids.iter().map(|&tid| schedstat(job.pid(), tid)).collect();
+    // On a loaded machine the test itself waits for a CPU between one look and the other.
+    let mut apart = length(begun, MonotonicClock::read());
     drain_for(&mut recorder, Duration::from_secs(3));
+    let looked = MonotonicClock::read();
     let after: Vec<_> = tids.iter().map(|&tid| schedstat(job.pid(), tid)).collect();
     let recording = recorder.finish();
+    apart += length(looked, MonotonicClock::read());
     assert_adds_up(&recording);
     assert_eq!(recording.lost_by_source(), Default::default());
     for ((tid, before), after) in tids.iter().zip(before).zip(after) {
         let thread = recording.threads.iter().find(|t| t.tid.0 == *tid).unwrap();
         // The kernel counts a running thread at its ticks only, and the two looks at its counts do
         // not coincide with the ends of the recording: some milliseconds each.
-        let slack = Duration::from_millis(40);
+        let slack = Duration::from_millis(40) + apart;
         let what = format!("{} {tid}", thread.name);
         let (ran, delayed) = (
             Nanos::new(after.0 - before.0),

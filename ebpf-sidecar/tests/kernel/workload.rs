@@ -1,6 +1,8 @@
 //! The planted workloads. Each runs in a process of its own, which is this test binary again.
 
+use crate::cuda_job;
 use crate::harness::DEADLINE;
+use gpustall::Sidecar;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use std::io::{BufRead, Write};
 use std::os::unix::process::CommandExt;
@@ -11,6 +13,10 @@ use std::time::{Duration, Instant};
 
 /// Environment variable that names the workload.
 pub(crate) const NAME: &str = "GPUSTALL_TEST_WORKLOAD";
+
+/// Environment variables with the trace and the socket of a session.
+pub(crate) const OUTPUT: &str = "GPUSTALL_TEST_OUTPUT";
+pub(crate) const SOCKET: &str = "GPUSTALL_TEST_SOCKET";
 
 /// Does nothing in a test run. In a process that a test started it is the workload.
 #[test]
@@ -35,7 +41,16 @@ fn entry() {
         "stuck" => stuck(),
         "exec" => exec_from_a_thread(),
         "burners" => burners(),
-        other => panic!("no workload {other}"),
+        "session" => session(),
+        "asks for another's process" => asks_for_anothers_process(),
+        "cuda early" => cuda_job::early(),
+        "cuda late" => cuda_job::late(),
+        "cuda flood" => cuda_job::flood(),
+        "cuda stuck" => cuda_job::stuck(),
+        other => {
+            crate::kernel_work::run(other);
+            panic!("no workload {other}");
+        }
     }
     std::process::exit(0);
 }
@@ -196,7 +211,61 @@ fn gpustall_test_burn(seed: u64) -> u64 {
     x
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> thread::JoinHandle<()> {
+/// A session of the SDK that takes kernel events from the sidecar under test. One thread naps and one
+/// spins, with a CPU of its own that it shares with whom the test puts there.
+/// Two children sleep, one that was there before the session and one that came after.
+fn session() {
+    let child = || Command::new("sleep").arg("30").spawn().unwrap().id();
+    let before = child();
+    let session = gpustall::session("job")
+        .output(std::env::var_os(OUTPUT).unwrap())
+        .sidecar(Sidecar::Path(std::env::var_os(SOCKET).unwrap().into()))
+        .start()
+        .unwrap();
+    let (sender, tids) = std::sync::mpsc::channel();
+    let own = sender.clone();
+    spawn("napper", move || {
+        own.send(rustix::thread::gettid()).unwrap();
+        loop {
+            let _nap = gpustall::span("nap");
+            thread::sleep(Duration::from_millis(3));
+        }
+    });
+    let napper = tids.recv().unwrap();
+    spawn("spinner", move || {
+        pin();
+        sender.send(rustix::thread::gettid()).unwrap();
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    let spinner = tids.recv().unwrap();
+    let after = child();
+    ready();
+    let me = std::process::id();
+    say(&format!("ids {me} {napper} {spinner} {before} {after}"));
+    wait_for_go();
+    let summary = session.finish().unwrap();
+    say(&format!("finished {}", summary.report().is_some()));
+    forever();
+}
+
+/// Says hello for the process that started it.
+fn asks_for_anothers_process() {
+    let path = std::env::var_os(SOCKET).unwrap();
+    let parent = std::os::unix::process::parent_id();
+    ready();
+    say(&format!(
+        "answer {:?}",
+        crate::client::ask(path.as_ref(), parent)
+    ));
+    forever();
+}
+
+pub(crate) fn spawn<T: Send + 'static>(
+    name: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> thread::JoinHandle<T> {
     Builder::new().name(name.to_owned()).spawn(run).unwrap()
 }
 
@@ -213,25 +282,25 @@ fn spin(length: Duration) {
     }
 }
 
-fn forever() {
+pub(crate) fn forever() {
     loop {
         thread::park();
     }
 }
 
 /// Threads have their names now: a name is set by the new thread itself.
-fn ready() {
+pub(crate) fn ready() {
     thread::sleep(Duration::from_millis(50));
     say("ready");
 }
 
-fn say(line: &str) {
+pub(crate) fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     writeln!(out, "@{line}").unwrap();
     out.flush().unwrap();
 }
 
-fn wait_for_go() {
+pub(crate) fn wait_for_go() {
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line).unwrap();
 }

@@ -16,6 +16,51 @@ pub mod kind {
     pub const EXIT: u32 = 6;
     /// A [`Sample`](crate::record::Sample).
     pub const SAMPLE: u32 = 7;
+    /// A [`MemoryWork`](crate::record::MemoryWork).
+    pub const MEMORY_WORK: u32 = 8;
+    /// A [`BlockIo`](crate::record::BlockIo).
+    pub const BLOCK_IO: u32 = 9;
+    /// An [`OomKill`](crate::record::OomKill).
+    pub const OOM_KILL: u32 = 10;
+    /// A [`CudaCall`](crate::cuda::CudaCall).
+    pub const CUDA_CALL: u32 = 16;
+}
+
+/// Work on memory that the kernel does on a thread before it gives the thread what it asked for.
+pub mod memory {
+    /// The machine was short of memory, and the thread freed some of it.
+    pub const DIRECT_RECLAIM: u32 = 0;
+    /// The thread's memory cgroup was at its limit, and the thread freed some of its memory.
+    pub const CGROUP_RECLAIM: u32 = 1;
+    /// Pages were moved together to make room for a large one.
+    pub const COMPACTION: u32 = 2;
+    /// Pages were moved to another place or node.
+    pub const MIGRATION: u32 = 3;
+    /// How many kinds there are.
+    pub const KINDS: usize = 4;
+}
+
+/// What a request to a block device does: the numbers of `enum req_op` that have been the same since
+/// Linux 4.10, and that name requests here.
+pub mod request {
+    /// The bits of a request's flags that hold the operation.
+    pub const OP_MASK: u32 = 0xFF;
+    /// Data is read.
+    pub const READ: u32 = 0;
+    /// Data is written.
+    pub const WRITE: u32 = 1;
+    /// The device writes out its cache.
+    pub const FLUSH: u32 = 2;
+    /// Data is given up.
+    pub const DISCARD: u32 = 3;
+    /// Data is given up and erased.
+    pub const SECURE_ERASE: u32 = 5;
+}
+
+/// Bits of [`BlockIo::flags`](crate::record::BlockIo::flags).
+pub mod request_flag {
+    /// A thread of the kernel handed it in: somebody else may wait for it.
+    pub const KERNEL_THREAD: u32 = 1;
 }
 
 /// Why a thread was not on a CPU.
@@ -108,8 +153,19 @@ pub mod loss {
     pub const SWITCHES: u32 = 3;
     /// Samples of running threads that did not fit into the ring buffer.
     pub const SAMPLES: u32 = 4;
+    /// Work on memory that did not fit into the ring buffer.
+    pub const MEMORY_WORK: u32 = 5;
+    /// Kills for want of memory that did not fit into the ring buffer.
+    pub const OOM_KILLS: u32 = 6;
+    /// Requests to block devices that did not fit into the ring buffer.
+    pub const BLOCK_IO: u32 = 7;
+    /// Requests to block devices for which the map of those in flight had no place.
+    pub const IN_FLIGHT: u32 = 8;
+    /// Calls into the CUDA driver that did not fit into the ring buffer, were nested too deeply or found
+    /// no place in the map of calls.
+    pub const CUDA_CALLS: u32 = 9;
     /// How many sources there are.
-    pub const SOURCES: u32 = 5;
+    pub const SOURCES: u32 = 10;
 
     /// Names of the sources, by their numbers.
     pub const NAMES: [&str; SOURCES as usize] = [
@@ -118,5 +174,10 @@ pub mod loss {
         "untracked threads",
         "unreported switches",
         "cpu samples",
+        "memory work",
+        "oom kills",
+        "disk requests",
+        "disk requests in flight",
+        "CUDA calls",
     ];
 }

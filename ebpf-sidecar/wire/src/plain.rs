@@ -5,7 +5,8 @@
     reason = "the one place where bytes of the kernel become records"
 )]
 
-use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
+use crate::cuda::{CudaCall, OpenCalls};
+use crate::record::{BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use core::mem::size_of;
 
@@ -22,10 +23,15 @@ macro_rules! plain {
     )+};
 }
 plain!(
+    BlockIo,
+    CudaCall,
     Exit,
     Life,
+    MemoryWork,
     OffCpu,
     OffCpuStack,
+    OpenCalls,
+    OomKill,
     Other,
     Sample,
     ThreadState,

@@ -51,6 +51,10 @@ pub struct OffCpu {
     pub taker: Other,
     /// Who was on the CPU that it came back on, until then.
     pub giver: Other,
+    /// Page faults without I/O that it had taken by then, since it was born.
+    pub minor_faults: u64,
+    /// Page faults with I/O that it had taken by then, since it was born.
+    pub major_faults: u64,
 }
 
 /// An off-CPU interval and the kernel stack on which the thread waited.
@@ -121,4 +125,62 @@ pub struct Sample {
     pub kernel: [u64; MAX_FRAMES],
     /// Addresses in the program, the innermost first.
     pub user: [u64; MAX_FRAMES],
+}
+
+/// Work on memory that the kernel did on a tracked thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct MemoryWork {
+    /// [`MEMORY_WORK`](crate::codes::kind::MEMORY_WORK).
+    pub kind: u32,
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// Which work, see [`memory`](crate::codes::memory).
+    pub work: u32,
+    /// When it began, ns.
+    pub begin_ns: u64,
+    /// When it was over, ns.
+    pub end_ns: u64,
+    /// Pages that were freed or moved; 0 for compaction, which does not say.
+    pub pages: u64,
+}
+
+/// A request to a block device, from when it was handed in until it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct BlockIo {
+    /// [`BLOCK_IO`](crate::codes::kind::BLOCK_IO).
+    pub kind: u32,
+    /// What it does, see [`request`](crate::codes::request).
+    pub op: u32,
+    /// Bits of [`request_flag`](crate::codes::request_flag).
+    pub flags: u32,
+    /// Major number of the disk.
+    pub major: u32,
+    /// Minor number of the disk (the first: that of the whole disk).
+    pub minor: u32,
+    /// Its length with all that was merged into it, bytes; 0 for a flush.
+    pub bytes: u32,
+    /// The thread that handed it in.
+    pub submitter: Other,
+    /// When it was handed in, ns.
+    pub start_ns: u64,
+    /// When it was done, ns.
+    pub done_ns: u64,
+}
+
+/// The kernel chose a tracked process to be killed, for want of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct OomKill {
+    /// [`OOM_KILL`](crate::codes::kind::OOM_KILL).
+    pub kind: u32,
+    /// A thread of the process.
+    pub tid: u32,
+    /// When, ns.
+    pub at_ns: u64,
+    /// The thread that wanted memory when there was none.
+    pub wanted_by: Other,
 }

@@ -1,6 +1,6 @@
-use crate::codes::{class, flag, kind, loss};
+use crate::codes::{class, flag, kind, loss, memory};
 use crate::plain::{bytes_of, read};
-use crate::record::{Exit, Life, OffCpu, OffCpuStack, Other, Sample};
+use crate::record::{BlockIo, Exit, Life, MemoryWork, OffCpu, OffCpuStack, OomKill, Other, Sample};
 use crate::thread::{ThreadState, Totals};
 use crate::{MAX_FRAMES, PID_LIMIT, TRACKED_WORD_BITS, TRACKED_WORDS};
 use core::mem::{align_of, offset_of, size_of};
@@ -9,10 +9,13 @@ use core::mem::{align_of, offset_of, size_of};
 #[test]
 fn no_type_has_padding() {
     let other = 4 + 4 + 16;
-    let totals = 14 * 8;
+    let totals = 17 * 8;
     assert_eq!(size_of::<Other>(), other);
     assert_eq!(size_of::<Totals>(), totals);
-    assert_eq!(size_of::<OffCpu>(), 2 * 4 + 3 * 8 + 6 * 4 + 3 * other);
+    assert_eq!(
+        size_of::<OffCpu>(),
+        2 * 4 + 3 * 8 + 6 * 4 + 3 * other + 2 * 8
+    );
     assert_eq!(
         size_of::<OffCpuStack>(),
         size_of::<OffCpu>() + 8 * MAX_FRAMES
@@ -22,8 +25,11 @@ fn no_type_has_padding() {
     assert_eq!(size_of::<Exit>(), 4 * 4 + 8 + totals);
     assert_eq!(
         size_of::<ThreadState>(),
-        2 * 4 + 3 * 8 + 4 * 4 + other + 8 + 2 * 4 + other + totals
+        2 * 4 + 3 * 8 + 4 * 4 + other + 8 + 2 * 4 + other + 2 * 8 + 8 * memory::KINDS + totals
     );
+    assert_eq!(size_of::<MemoryWork>(), 4 * 4 + 3 * 8);
+    assert_eq!(size_of::<BlockIo>(), 6 * 4 + other + 2 * 8);
+    assert_eq!(size_of::<OomKill>(), 2 * 4 + 8 + other);
 }
 
 /// The ring buffer hands out places aligned to 8 bytes and every record tells its kind first.
@@ -35,6 +41,9 @@ fn every_record_fits_the_ring_buffer() {
         (align_of::<Exit>(), offset_of!(Exit, kind)),
         (align_of::<Sample>(), offset_of!(Sample, kind)),
         (align_of::<OffCpuStack>(), offset_of!(OffCpuStack, off)),
+        (align_of::<MemoryWork>(), offset_of!(MemoryWork, kind)),
+        (align_of::<BlockIo>(), offset_of!(BlockIo, kind)),
+        (align_of::<OomKill>(), offset_of!(OomKill, kind)),
     ] {
         assert!(align <= 8 && kind_at == 0);
     }
@@ -107,4 +116,17 @@ fn an_interval_is_added_whole_and_to_its_class_only() {
             (1, 0)
         );
     }
+}
+
+#[test]
+fn faults_are_counted_from_when_tracking_began() {
+    let mut thread = ThreadState {
+        minor_before: 40,
+        major_before: 2,
+        ..ThreadState::default()
+    };
+    thread.count_faults(100, 2);
+    assert_eq!(thread.totals.minor_faults, 60);
+    assert_eq!(thread.totals.major_faults, 0);
+    assert_eq!(thread.faults_since_birth(), (100, 2));
 }

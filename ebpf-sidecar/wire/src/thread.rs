@@ -1,6 +1,6 @@
 //! What the probes know of each tracked thread: the value of the map of threads.
 
-use crate::codes::{class, flag};
+use crate::codes::{class, flag, memory};
 use crate::record::Other;
 
 /// Where a thread's time went since it was tracked. Each is measured on its own, from the two
@@ -36,6 +36,12 @@ pub struct Totals {
     pub lost_count: u64,
     /// Length of the intervals whose record did not fit into the ring buffer, ns.
     pub lost_ns: u64,
+    /// Page faults without I/O.
+    pub minor_faults: u64,
+    /// Page faults with I/O.
+    pub major_faults: u64,
+    /// Pages allocated; counted only when that was asked for.
+    pub page_allocs: u64,
 }
 
 impl Totals {
@@ -57,9 +63,10 @@ impl Totals {
 
 /// What the probes know of one tracked thread.
 ///
-/// A wake-up writes only the `wake_` fields and `waker`; everything else is written by switches, and
-/// the scheduler never switches one thread on two CPUs at once. So no two CPUs write one field at
-/// the same time.
+/// A wake-up writes only the `wake_` fields and `waker`; `memory_ns` and `totals.page_allocs` are
+/// written by the thread itself while it runs; everything else is written by switches, and the
+/// scheduler never switches one thread on two CPUs at once. So no two CPUs write one field at the
+/// same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct ThreadState {
@@ -92,6 +99,13 @@ pub struct ThreadState {
     pub wake_state: u32,
     /// The thread that woke it.
     pub waker: Other,
+    /// Page faults without I/O that it had taken before it was tracked.
+    pub minor_before: u64,
+    /// Page faults with I/O that it had taken before it was tracked.
+    pub major_before: u64,
+    /// When the work on memory began that the kernel does on it now, ns, by its kind (see
+    /// [`memory`]); 0 when there is none.
+    pub memory_ns: [u64; memory::KINDS],
     /// Where its time went.
     pub totals: Totals,
 }
@@ -156,5 +170,21 @@ impl ThreadState {
         }
         totals.woken_ns += split.runnable_ns;
         totals.waits += 1;
+    }
+
+    /// Takes the kernel's counts of page faults since the thread was born.
+    #[inline(always)]
+    pub fn count_faults(&mut self, minor: u64, major: u64) {
+        self.totals.minor_faults = minor.saturating_sub(self.minor_before);
+        self.totals.major_faults = major.saturating_sub(self.major_before);
+    }
+
+    /// Page faults without and with I/O since the thread was born, when they were last counted.
+    #[inline(always)]
+    pub fn faults_since_birth(&self) -> (u64, u64) {
+        (
+            self.totals.minor_faults + self.minor_before,
+            self.totals.major_faults + self.major_before,
+        )
     }
 }

@@ -3,8 +3,8 @@
 use gpustall_diagnose::{Report, annotate, diagnose};
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{
-    EventRef, Interval, Meta, PartialWriter, Pid, State, Tid, Trace, TraceTime, TrackKind,
-    ValueRef, partial_path, read, write_finished,
+    EventRef, Interval, Meta, MonoTime, PartialWriter, Pid, Slice, State, Tid, Trace, TraceTime,
+    Track, TrackId, TrackKind, Value, ValueRef, partial_path, read, write_finished,
 };
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -20,6 +20,7 @@ fn partial(dir: &Path, name: &str) -> PathBuf {
         name: name.into(),
         pid: PID,
         cpus: 8,
+        start_mono: MonoTime::from_nanos(7_000_000),
         ..Meta::default()
     };
     let mut writer = PartialWriter::create(&path, &meta).expect("the directory is writable");
@@ -371,6 +372,90 @@ fn finish_does_not_overwrite_the_partial_trace_itself() {
         assert!(text.contains("is the partial trace itself"), "{text}");
         assert_eq!(std::fs::read(&partial).expect("it is there"), before);
     }
+}
+
+/// What the sidecar recorded beside `partial`: thread 101 asleep all the time.
+fn kernel(dir: &Path, start_mono: u64) -> PathBuf {
+    let mut trace = Trace::default();
+    trace.meta.start_mono = MonoTime::from_nanos(start_mono);
+    trace.meta.end = TraceTime::from_nanos(5_000_000);
+    trace.meta.pid = PID;
+    trace.meta.recorder = "gpustall-sidecar".into();
+    let (lane, kind) = (
+        trace.strings.intern("lane"),
+        trace.strings.intern(cat::OFF_CPU),
+    );
+    let thread = trace.strings.intern(arg::THREAD);
+    trace.tracks.push(Track {
+        pid: PID,
+        tid: Tid(0xD000_0000),
+        name: lane,
+        sort: 0,
+        kind: TrackKind::Synthetic,
+    });
+    trace.slices.push(Slice {
+        track: TrackId(0),
+        name: kind,
+        cat: kind,
+        span: Interval::new(TraceTime::ZERO, trace.meta.end),
+        args: Box::new([(thread, Value::U64(101))]),
+    });
+    let path = dir.join(format!("kernel{start_mono}.trace.json"));
+    write_finished(&path, &trace).expect("the directory is writable");
+    path
+}
+
+#[test]
+fn merge_sets_two_recordings_side_by_side_and_reports_on_them() {
+    let dir = dir();
+    let start = read(&partial(dir.path(), "killed")).expect("it was just written");
+    let start = start.trace.meta.start_mono.as_nanos();
+    let sdk = dir.path().join("killed.trace.json.partial");
+    let (kernel, both) = (kernel(dir.path(), start + 1), dir.path().join("both.json"));
+    let output = gpustall(&["merge", "-o"], &[&both, &sdk, &kernel]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let merged = read(&both).expect("it was just written").trace;
+    let report = diagnose(&merged);
+    assert!(
+        stdout(&output).starts_with(&report.to_string()),
+        "{}",
+        stdout(&output)
+    );
+    let off_cpu = |slice: &&Slice| merged.text(slice.cat) == cat::OFF_CPU;
+    assert_eq!(merged.slices.iter().filter(off_cpu).count(), 1);
+    let finding = |slice: &&Slice| merged.text(slice.cat) == cat::FINDING;
+    assert!(
+        merged.slices.iter().any(|slice| finding(&slice)),
+        "chains are drawn"
+    );
+    // A place that is taken is not written over.
+    let again = stderr(&gpustall(&["merge", "-o"], &[&both, &sdk, &kernel]));
+    assert!(again.contains("is there already"), "{again}");
+}
+
+#[test]
+fn merge_tells_what_does_not_belong_together() {
+    let dir = dir();
+    let sdk = partial(dir.path(), "killed");
+    let out = dir.path().join("both.json");
+    let told = |paths: &[&Path]| {
+        let output = gpustall(&["merge", "-o"], paths);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(!out.exists());
+        stderr(&output)
+    };
+    let detour = dir.path().join(".").join("killed.trace.json.partial");
+    assert!(told(&[&out, &sdk, &detour]).contains("are the same recording"));
+    assert!(told(&[&sdk, &sdk, &detour]).contains("is one of the traces itself"));
+    let far = kernel(dir.path(), 1 << 60);
+    assert!(told(&[&out, &sdk, &far]).contains("no moment in common"));
+    let foreign = dir.path().join("foreign.json");
+    let event = r#"[{"ph":"X","pid":100,"tid":100,"ts":1,"dur":2,"name":"x"}]"#;
+    std::fs::write(&foreign, event).expect("the directory is writable");
+    let text = told(&[&out, &sdk, &foreign]);
+    assert!(text.contains("foreign.json does not say when"), "{text}");
+    let alone = gpustall(&["merge", "-o"], &[&out, &sdk]);
+    assert_eq!(alone.status.code(), Some(2), "{}", stderr(&alone));
 }
 
 #[test]

@@ -137,9 +137,9 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
 /// What a prediction takes for granted.
 pub(crate) fn condition(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute | Cause::DataContended => {
-            "if every batch were ready when asked for"
-        }
+        cause if cause.is_batch() => "if every batch were ready when asked for",
+        Cause::HostPreempted => "if the thread always had a CPU",
+        Cause::HostBlocked => "if nothing that it waits for took time",
         Cause::DataStartup => "if the first batch of each epoch were ready when asked for",
         Cause::HostMetrics => "if metrics took no time of this thread",
         Cause::HostCheckpoint => "if saving took no time of this thread",
@@ -155,6 +155,6 @@ pub(crate) fn condition(cause: Cause) -> &'static str {
         Cause::GpuLaunchLatency => "if kernels began when they were submitted",
         Cause::CommExposed => "if communication ran behind compute",
         Cause::CommStraggler => "if all devices arrived at once",
-        Cause::Host | Cause::Unknown => "if this time went away",
+        _ => "if this time went away",
     }
 }

@@ -4,13 +4,16 @@ use crate::call_table::call_table;
 use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
 use crate::device::Devices;
+use crate::events::LoaderKey;
 use crate::finding::Run;
 use crate::job;
 use crate::links::percent;
-use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
+use crate::report::{Device, Loader, REPORT_SCHEMA, Report, Worker};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
+use crate::thread_table::tables;
 use crate::timeline::Timeline;
+use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
 use crate::workers::shortage;
 use crate::{evidence, loaders, verdict, workers};
@@ -23,6 +26,9 @@ pub(crate) struct Charged<'a> {
     pub(crate) devices: Devices,
     pub(crate) window: Window,
     pub(crate) trainers: Vec<Trainer>,
+    /// Threads that made batches in the window, by loader.
+    pub(crate) workers: Vec<(Option<LoaderKey>, Worker)>,
+    pub(crate) waits: Waits,
     /// One for each device; where none was recorded, one for each trainer.
     pub(crate) accounts: Vec<Account>,
 }
@@ -33,15 +39,20 @@ impl<'a> Charged<'a> {
         let timeline = Timeline::of(trace);
         let devices = Devices::of(&timeline);
         let (window, trainers) = window(&timeline, &devices);
+        let (judged, recorded) = judged(&timeline, &window);
+        let workers = workers::workers(&timeline, judged, recorded);
+        let waits = Waits::of(&timeline, &window, &workers);
         let accounts = match devices.is_empty() {
-            true => charge(&timeline, &trainers),
-            false => devices.charge(&timeline, &window, &trainers),
+            true => charge(&timeline, &waits, &trainers),
+            false => devices.charge(&timeline, &window, &trainers, &waits),
         };
         Self {
             timeline,
             devices,
             window,
             trainers,
+            workers,
+            waits,
             accounts,
         }
     }
@@ -55,21 +66,13 @@ pub(crate) fn report(trace: &Trace) -> Report {
         devices,
         window,
         trainers,
+        workers,
+        waits,
         accounts,
     } = &charged;
     let steps = tell_apart(trainers, accounts);
-    // Without a window, what was recorded is still listed.
-    let judged = match window.span.is_empty() {
-        true => Interval::new(TraceTime::ZERO, timeline.end),
-        false => window.span,
-    };
-    let recorded = if window.span.is_empty() {
-        judged.len()
-    } else {
-        window.len()
-    };
+    let (judged, _) = judged(timeline, window);
     let loaders = loaders::loaders(timeline, judged);
-    let workers = workers::workers(timeline, judged, recorded);
     let lengths = lengths(trainers, accounts, window);
     let device: Nanos = lengths.iter().copied().sum();
     let charges = charges(accounts);
@@ -79,12 +82,14 @@ pub(crate) fn report(trace: &Trace) -> Report {
         accounts,
         steps: &steps,
         loaders: &loaders,
-        workers: &workers,
+        workers,
+        waits,
         device,
     };
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
+    let (threads, processes) = tables(timeline, trainers);
     let mut report = Report {
         schema: REPORT_SCHEMA,
         name: trace.meta.name.clone(),
@@ -104,17 +109,32 @@ pub(crate) fn report(trace: &Trace) -> Report {
         charges_ns: charges,
         findings,
         loaders,
-        workers: workers.into_iter().map(|(_, worker)| worker).collect(),
+        workers: workers.iter().map(|(_, worker)| worker.clone()).collect(),
+        threads,
+        processes,
         phases: job::phases(timeline, trainers, judged),
         faults: job::faults(timeline, trainers),
         unfinished: job::unfinished(timeline, trainers),
         lost_events: lost(trace),
         notes: trace.meta.notes.clone(),
     };
-    add_notes(&mut report, job::lost_pipeline(trace));
+    let watched = trainers
+        .iter()
+        .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
+    add_notes(&mut report, job::lost_pipeline(trace), watched);
     job::advise_on_hang(&mut report);
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
+}
+
+/// The stretch that tables are of, and how much of it was recorded: without a window, what was
+/// recorded is still listed.
+fn judged(timeline: &Timeline<'_>, window: &Window) -> (Interval, Nanos) {
+    if window.span.is_empty() {
+        let all = Interval::new(TraceTime::ZERO, timeline.end);
+        return (all, all.len());
+    }
+    (window.span, window.len())
 }
 
 /// Time by cause, compute included. They add up to the accounts' lengths.
@@ -222,8 +242,9 @@ fn only_spans(lost: &BTreeMap<String, u64>) -> bool {
     lost.keys().all(|source| source == "user spans")
 }
 
-fn add_notes(report: &mut Report, lost_pipeline: bool) {
-    if let Some(share) = shortage(report.workers.iter()) {
+/// `watched`: whether the scheduler's events of all trainers are known.
+fn add_notes(report: &mut Report, lost_pipeline: bool, watched: bool) {
+    if let Some(share) = shortage(report.workers.iter()).filter(|_| !watched) {
         report.notes.push(format!(
             "The threads that make batches waited for a CPU for {} of their get and collate: what \
              counts as compute may be waiting for one too.",

@@ -11,12 +11,25 @@ pub enum Cause {
     /// `data`: the trainer waited in a loader's `next()`; nothing recorded says more.
     #[serde(rename = "data")]
     Data,
-    /// `data.compute`: the training thread made the batch itself and was on a CPU while it did.
+    /// `data.compute`: the batch was computed, by the training thread itself, or by workers with
+    /// no CPU left for one more.
     #[serde(rename = "data.compute")]
     DataCompute,
     /// `data.contended`: the workers that made the batch were ready to run and waited for a CPU.
     #[serde(rename = "data.contended")]
     DataContended,
+    /// `data.io`: whoever made the batch was blocked on a file, a disk, or a peer.
+    #[serde(rename = "data.io")]
+    DataIo,
+    /// `data.memory`: whoever made the batch waited for memory: page faults, reclaim, compaction.
+    #[serde(rename = "data.memory")]
+    DataMemory,
+    /// `data.lock`: whoever made the batch was blocked on a lock.
+    #[serde(rename = "data.lock")]
+    DataLock,
+    /// `data.worker-limit`: every worker was busy making batches, and CPUs were free for more.
+    #[serde(rename = "data.worker-limit")]
+    DataWorkerLimit,
     /// `data.startup`: `iter()` of a loader, and the first wait of an epoch, for which its workers
     /// had made nothing ahead.
     #[serde(rename = "data.startup")]
@@ -27,6 +40,12 @@ pub enum Cause {
     /// `host.checkpoint`: a phase of the user's whose name starts with `checkpoint`.
     #[serde(rename = "host.checkpoint")]
     HostCheckpoint,
+    /// `host.preempted`: the thread that trains was ready to run and another one had the CPU.
+    #[serde(rename = "host.preempted")]
+    HostPreempted,
+    /// `host.blocked`: the thread that trains was blocked outside of the loader.
+    #[serde(rename = "host.blocked")]
+    HostBlocked,
     /// `transfer.pageable`: the device waited for a copy from or to pageable memory.
     #[serde(rename = "transfer.pageable")]
     TransferPageable,
@@ -84,13 +103,19 @@ pub const COMPUTE: &str = "compute";
 
 impl Cause {
     /// Every cause, in the order of their families.
-    pub const ALL: [Cause; 20] = [
+    pub const ALL: [Cause; 26] = [
         Cause::Data,
         Cause::DataCompute,
         Cause::DataContended,
+        Cause::DataIo,
+        Cause::DataMemory,
+        Cause::DataLock,
+        Cause::DataWorkerLimit,
         Cause::DataStartup,
         Cause::HostMetrics,
         Cause::HostCheckpoint,
+        Cause::HostPreempted,
+        Cause::HostBlocked,
         Cause::TransferPageable,
         Cause::TransferStaging,
         Cause::TransferBandwidth,
@@ -113,9 +138,15 @@ impl Cause {
             Cause::Data => "data",
             Cause::DataCompute => "data.compute",
             Cause::DataContended => "data.contended",
+            Cause::DataIo => "data.io",
+            Cause::DataMemory => "data.memory",
+            Cause::DataLock => "data.lock",
+            Cause::DataWorkerLimit => "data.worker-limit",
             Cause::DataStartup => "data.startup",
             Cause::HostMetrics => "host.metrics",
             Cause::HostCheckpoint => "host.checkpoint",
+            Cause::HostPreempted => "host.preempted",
+            Cause::HostBlocked => "host.blocked",
             Cause::TransferPageable => "transfer.pageable",
             Cause::TransferStaging => "transfer.staging",
             Cause::TransferBandwidth => "transfer.bandwidth",
@@ -154,10 +185,25 @@ impl Cause {
         matches!(self, TransferBandwidth | TransferPageable | TransferStaging)
     }
 
+    /// Whether a thread of the host was held up, whatever it was in.
+    pub(crate) fn is_held_up(self) -> bool {
+        matches!(self, Cause::HostPreempted | Cause::HostBlocked)
+    }
+
     /// Whether the trainer waited for a batch.
     pub(crate) fn is_data(self) -> bool {
-        use Cause::{Data, DataCompute, DataContended, DataStartup};
-        matches!(self, Data | DataCompute | DataContended | DataStartup)
+        self == Cause::DataStartup || self.is_batch()
+    }
+
+    /// Whether the trainer waited for a batch that was not the first of an epoch.
+    pub(crate) fn is_batch(self) -> bool {
+        use Cause::{
+            Data, DataCompute, DataContended, DataIo, DataLock, DataMemory, DataWorkerLimit,
+        };
+        matches!(
+            self,
+            Data | DataCompute | DataContended | DataIo | DataMemory | DataLock | DataWorkerLimit
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! From a data wait to the thread that made the batch, and what that thread did meanwhile.
 
 use crate::charge::{Source, Stall};
-use crate::events::Role;
+use crate::events::{Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::{Stage, StageKind};
@@ -38,25 +38,22 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
         Source::Wait(i) => timeline.waits.get(i),
         Source::Phase(i) => {
             let track = timeline.phases.get(i).map(|phase| phase.track);
-            return whole(stall, PieceKind::Phase, track, Edge::Observed);
+            return whole(&stall.parts, PieceKind::Phase, track, Edge::Observed);
         }
-        Source::Device => return stall.pieces.clone(),
+        Source::Device | Source::Thread => return stall.pieces.clone(),
     };
-    let Some(wait) = wait else {
-        return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
-    };
+    match wait {
+        Some(wait) => wait_pieces(timeline, wait, &stall.parts),
+        None => whole(&stall.parts, PieceKind::UnknownWorker, None, Edge::Inferred),
+    }
+}
+
+/// What filled `parts` of a wait, in order.
+pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
+    let own = Some(wait.track);
     match wait.role {
-        Role::EpochStart => {
-            return whole(
-                stall,
-                PieceKind::EpochStart,
-                Some(wait.track),
-                Edge::Observed,
-            );
-        }
-        Role::EpochEnd => {
-            return whole(stall, PieceKind::EpochEnd, Some(wait.track), Edge::Observed);
-        }
+        Role::EpochStart => return whole(parts, PieceKind::EpochStart, own, Edge::Observed),
+        Role::EpochEnd => return whole(parts, PieceKind::EpochEnd, own, Edge::Observed),
         Role::Batch => {}
     }
     let mut pieces = Vec::new();
@@ -71,16 +68,16 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     };
     match maker(timeline, wait) {
         Maker::Unknown | Maker::Elsewhere => {
-            return whole(stall, PieceKind::UnknownWorker, None, Edge::Inferred);
+            return whole(parts, PieceKind::UnknownWorker, None, Edge::Inferred);
         }
         Maker::InProcess => {
-            for &part in &stall.parts {
+            for &part in parts {
                 cut(wait.track, part, Own::All, PieceKind::Next);
             }
         }
         Maker::Worker(track) => {
             let made = wait.batch.and_then(|batch| made_at(timeline, batch, track));
-            for &part in &stall.parts {
+            for &part in parts {
                 let made = made.unwrap_or(part.end).clamp(part.start, part.end);
                 let making = Interval::new(part.start, made);
                 cut(track, making, Own::Batch(wait.batch), PieceKind::Idle);
@@ -89,7 +86,7 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
             }
         }
         Maker::Open(track, stage) => {
-            for &part in &stall.parts {
+            for &part in parts {
                 cut(track, part, Own::Stage(stage), PieceKind::Idle);
             }
             // Nothing says that this is the batch that the trainer would have got.
@@ -101,9 +98,9 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     pieces
 }
 
-fn whole(stall: &Stall, kind: PieceKind, track: Option<TrackId>, edge: Edge) -> Vec<Piece> {
+fn whole(parts: &[Interval], kind: PieceKind, track: Option<TrackId>, edge: Edge) -> Vec<Piece> {
     let piece = |&span: &Interval| Piece::plain(kind, span, track, edge);
-    stall.parts.iter().map(piece).collect()
+    parts.iter().map(piece).collect()
 }
 
 /// When the last stage of a batch ended on the thread that made it.

@@ -1,20 +1,22 @@
 //! Charging the stretch of each trainer: every nanosecond is compute or one stall's.
 //!
-//! The rule, first match: inside `iter()` or `next()` of a loader, the wait; inside a phase named as
-//! metrics or checkpoint work, that cause (of nested ones the innermost); else compute.
+//! What a moment is charged to, the tables say: [`TRAINER_RULES`](crate::rules::TRAINER_RULES), and
+//! inside a loader's call [`WAIT_RULES`](crate::rules::WAIT_RULES).
 
 use crate::cause::Cause;
+use crate::cover::Cover;
 use crate::device::{DeviceFacts, Shares};
-use crate::partition::{Claim, partition};
-use crate::piece::Piece;
+use crate::partition::{Claim, partition, without};
+use crate::piece::{Edge, Piece, PieceKind};
+use crate::rules::{ThreadState, TrainerMoment, judge_trainer};
 use crate::timeline::Timeline;
-use crate::wait_cause::wait_causes;
+use crate::waits::Waits;
 use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::HashMap;
 
 /// What a stall is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Source {
     /// Position in `Timeline::waits`.
     Wait(usize),
@@ -22,6 +24,8 @@ pub(crate) enum Source {
     Phase(usize),
     /// Neither: what a device, or the host before a launch, did.
     Device,
+    /// Neither: a thread that stands for a device was held up.
+    Thread,
 }
 
 /// Time of a device that was not compute.
@@ -37,7 +41,7 @@ pub(crate) struct Stall {
     pub(crate) parts: Vec<Interval>,
     /// Length of those.
     pub(crate) lost: Nanos,
-    /// What filled the parts of a stall of a device, where no wait or phase says more.
+    /// What filled the parts, where no wait or phase says more.
     pub(crate) pieces: Vec<Piece>,
     /// Position of the slice of the kernel that ended the stall of a device.
     pub(crate) kernel: Option<usize>,
@@ -75,99 +79,220 @@ pub(crate) struct Account {
 }
 
 /// Charges the stretch of every trainer, in their order.
-pub(crate) fn charge(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Account> {
+pub(crate) fn charge(timeline: &Timeline<'_>, waits: &Waits, trainers: &[Trainer]) -> Vec<Account> {
     let mut sources: HashMap<TrackId, Vec<(Source, Claim)>> = HashMap::new();
-    let waits = timeline.waits.iter().enumerate().map(|(i, wait)| {
-        (
-            wait.track,
-            Source::Wait(i),
-            Claim {
-                span: wait.span,
-                rank: 1,
-            },
-        )
+    let of_waits = timeline.waits.iter().enumerate().map(|(i, wait)| {
+        let span = wait.span;
+        (wait.track, Source::Wait(i), Claim { span, rank: 1 })
     });
     let phases = timeline.phases.iter().enumerate();
     let phases = phases
         .filter(|(_, phase)| Cause::of_phase(timeline.trace.text(phase.name)).is_some())
         .map(|(i, phase)| {
-            (
-                phase.track,
-                Source::Phase(i),
-                Claim {
-                    span: phase.span,
-                    rank: 0,
-                },
-            )
+            let span = phase.span;
+            (phase.track, Source::Phase(i), Claim { span, rank: 0 })
         });
-    for (track, source, claim) in waits.chain(phases) {
+    for (track, source, claim) in of_waits.chain(phases) {
         sources.entry(track).or_default().push((source, claim));
     }
-    let causes = wait_causes(timeline);
     let one = |(i, trainer): (usize, &Trainer)| {
         let claims = trainer.track.and_then(|track| sources.get(&track));
-        account(
+        let mut charging = Charging {
             timeline,
-            &causes,
-            (i, trainer),
-            claims.map_or(&[], Vec::as_slice),
-        )
+            waits,
+            at: i,
+            trainer,
+            compute: Nanos::ZERO,
+            stalls: Vec::new(),
+            known: HashMap::new(),
+            unmarked: unmarked(timeline, trainer),
+        };
+        charging.charge(claims.map_or(&[], Vec::as_slice));
+        charging.account()
     };
     trainers.iter().enumerate().map(one).collect()
 }
 
-fn account(
-    timeline: &Timeline<'_>,
-    waits: &[Cause],
-    (trainer, of): (usize, &Trainer),
-    sources: &[(Source, Claim)],
-) -> Account {
-    let claims: Vec<Claim> = sources.iter().map(|&(_, claim)| claim).collect();
-    let mut compute = Nanos::ZERO;
-    let mut parts_of: Vec<Vec<Interval>> = vec![Vec::new(); claims.len()];
-    for part in partition(&of.parts, &claims) {
-        match part.claim {
-            Some(claim) => parts_of[claim].push(part.span),
-            None => compute += part.span.len(),
-        }
-    }
-    let charged = sources
+/// When a thread is in no phase, in those of its steps in which it marked forward and backward.
+fn unmarked(timeline: &Timeline<'_>, trainer: &Trainer) -> Cover {
+    let own = timeline
+        .phases
         .iter()
-        .zip(parts_of)
-        .filter(|(_, parts)| !parts.is_empty());
-    let mut stalls: Vec<Stall> = charged
-        .map(|(&(source, _), parts)| Stall {
-            device: trainer,
-            trainer,
-            source,
-            cause: cause(timeline, waits, source),
-            lost: parts.iter().map(|part| part.len()).sum(),
-            parts,
-            pieces: Vec::new(),
-            kernel: None,
-            launch: None,
-            drained: false,
-        })
-        .collect();
-    stalls.sort_by_key(Stall::start);
-    Account {
-        name: of.name.clone(),
-        compute,
-        device: None,
-        stalls,
+        .filter(|phase| Some(phase.track) == trainer.track);
+    let mut spans = Vec::new();
+    let mut begun: [Vec<TraceTime>; 2] = [Vec::new(), Vec::new()];
+    for phase in own {
+        let name = timeline.trace.text(phase.name);
+        for (begun, head) in begun.iter_mut().zip(["forward", "backward"]) {
+            if name
+                .get(..head.len())
+                .is_some_and(|name| name.eq_ignore_ascii_case(head))
+            {
+                begun.push(phase.span.start);
+            }
+        }
+        spans.push(phase.span);
+    }
+    begun.iter_mut().for_each(|begun| begun.sort_unstable());
+    let within = |begun: &Vec<TraceTime>, step: Interval| {
+        let first = begun.partition_point(|&at| at < step.start);
+        begun.get(first).is_some_and(|&at| at < step.end)
+    };
+    let steps = trainer
+        .steps
+        .iter()
+        .filter(|step| step.thread == Some(trainer.tid));
+    let steps = steps.map(|step| step.span);
+    let marked = steps.filter(|&step| begun.iter().all(|begun| within(begun, step)));
+    let marked: Vec<Interval> = marked.collect();
+    match marked.is_empty() {
+        true => Cover::default(),
+        false => Cover::beside(
+            &without(&trainer.parts, &without(&trainer.parts, &marked)),
+            &spans,
+        ),
     }
 }
 
-fn cause(timeline: &Timeline<'_>, waits: &[Cause], source: Source) -> Cause {
-    match source {
-        Source::Wait(i) => waits.get(i).copied().unwrap_or(Cause::Data),
-        Source::Phase(i) => {
-            let name = timeline
-                .phases
-                .get(i)
-                .map_or("", |p| timeline.trace.text(p.name));
-            Cause::of_phase(name).unwrap_or(Cause::HostMetrics)
+/// The account of one trainer in the making.
+struct Charging<'a> {
+    timeline: &'a Timeline<'a>,
+    waits: &'a Waits,
+    at: usize,
+    trainer: &'a Trainer,
+    compute: Nanos,
+    stalls: Vec<Stall>,
+    /// Positions of the stalls of waits and phases.
+    known: HashMap<(Source, Cause), usize>,
+    /// Time in no phase, in steps whose work is marked.
+    unmarked: Cover,
+}
+
+impl Charging<'_> {
+    fn charge(&mut self, sources: &[(Source, Claim)]) {
+        let claims: Vec<Claim> = sources.iter().map(|&(_, claim)| claim).collect();
+        for part in partition(&self.trainer.parts, &claims) {
+            let source = part.claim.and_then(|claim| sources.get(claim));
+            match source.map(|&(source, _)| source) {
+                Some(Source::Wait(i)) => {
+                    let (timeline, waits) = (self.timeline, self.waits);
+                    waits.cut(timeline, i, part.span, |span, cause| {
+                        self.add(Source::Wait(i), cause, span);
+                    });
+                }
+                Some(Source::Phase(i)) => {
+                    let phase = self.timeline.phases.get(i);
+                    let name = phase.map_or("", |phase| self.timeline.trace.text(phase.name));
+                    self.own(Source::Phase(i), Cause::of_phase(name), part.span);
+                }
+                _ => self.own(Source::Thread, None, part.span),
+            }
         }
-        Source::Device => Cause::Unknown,
+    }
+
+    /// Time outside of the loader.
+    fn own(&mut self, source: Source, marked: Option<Cause>, span: Interval) {
+        let lane = self
+            .trainer
+            .track
+            .and_then(|track| self.timeline.lane(track));
+        let mut moment = TrainerMoment {
+            wait: None,
+            marked,
+            unmarked: false,
+            state: ThreadState::Unknown,
+        };
+        let mut until = span.start;
+        for stretch in lane.iter().flat_map(|lane| lane.during(span)) {
+            moment.state = stretch.state;
+            self.moment(source, moment, stretch.span);
+            until = stretch.span.end;
+        }
+        let rest = Interval::new(until, span.end);
+        if !rest.is_empty() {
+            moment.state = ThreadState::Unknown;
+            self.moment(source, moment, rest);
+        }
+    }
+
+    /// A moment that lasts for `span`, but for what phases say of it.
+    fn moment(&mut self, source: Source, moment: TrainerMoment, span: Interval) {
+        let mut parts = Vec::new();
+        self.unmarked
+            .cut(span, |part, unmarked| parts.push((part, unmarked)));
+        for (part, unmarked) in parts {
+            let moment = TrainerMoment { unmarked, ..moment };
+            self.charged(source, judge_trainer(&moment).1, part);
+        }
+    }
+
+    fn charged(&mut self, source: Source, cause: Option<Cause>, span: Interval) {
+        match cause {
+            Some(cause) => self.add(source, cause, span),
+            None => self.compute += span.len(),
+        }
+    }
+
+    fn add(&mut self, source: Source, cause: Cause, span: Interval) {
+        let known = match source {
+            // Each time that the thread is held up is a stall of its own.
+            Source::Thread => {
+                let goes_on = |stall: &&Stall| {
+                    stall.source == source
+                        && stall.cause == cause
+                        && stall
+                            .parts
+                            .last()
+                            .is_some_and(|last| last.end == span.start)
+                };
+                let last = self.stalls.last().filter(goes_on);
+                last.map(|_| self.stalls.len() - 1)
+            }
+            _ => self.known.get(&(source, cause)).copied(),
+        };
+        let at = known.unwrap_or(self.stalls.len());
+        if known.is_none() {
+            self.stalls.push(Stall {
+                device: self.at,
+                trainer: self.at,
+                source,
+                cause,
+                parts: Vec::new(),
+                lost: Nanos::ZERO,
+                pieces: Vec::new(),
+                kernel: None,
+                launch: None,
+                drained: false,
+            });
+            if source != Source::Thread {
+                self.known.insert((source, cause), at);
+            }
+        }
+        let stall = &mut self.stalls[at];
+        stall.lost += span.len();
+        match stall.parts.last_mut() {
+            Some(last) if last.end == span.start => last.end = span.end,
+            _ => stall.parts.push(span),
+        }
+        if source == Source::Thread {
+            let kind = match cause {
+                Cause::HostPreempted => PieceKind::Preempted,
+                Cause::HostCompute => PieceKind::Unmarked,
+                _ => PieceKind::Blocked,
+            };
+            stall
+                .pieces
+                .push(Piece::plain(kind, span, self.trainer.track, Edge::Observed));
+        }
+    }
+
+    fn account(mut self) -> Account {
+        self.stalls.sort_by_key(Stall::start);
+        Account {
+            name: self.trainer.name.clone(),
+            compute: self.compute,
+            device: None,
+            stalls: self.stalls,
+        }
     }
 }

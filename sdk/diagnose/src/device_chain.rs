@@ -5,6 +5,7 @@ use crate::device_proof::Proof;
 use crate::links::group;
 use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
+use crate::state_links;
 use crate::stats::{Distribution, round_share};
 use crate::tally::{Sum, Tally};
 use crate::timeline::Timeline;
@@ -46,7 +47,7 @@ pub(crate) fn links(
     timeline: &Timeline<'_>,
     tally: &Tally,
     (lost, stalls): (Nanos, u64),
-    proof: &Proof,
+    (proof, held_up): (&Proof, bool),
 ) -> Vec<Link> {
     let mut links = Vec::new();
     for (kind, sum) in tally.largest(|_| true) {
@@ -62,13 +63,22 @@ pub(crate) fn links(
         links.push(Link {
             depth: 1,
             who,
-            what: what(kind).to_owned(),
+            what: match held_up {
+                true => "was held up".to_owned(),
+                false => what(kind).to_owned(),
+            },
             ns: sum.ns.get(),
             share: round_share(sum.ns.share_of(lost)),
             edge: sum.edge(),
             evidence: proof.of(kind, stalls),
         });
         links.extend(names_of(timeline, kind, sum, lost));
+        if held_up || matches!(kind, PieceKind::BetweenLaunches | PieceKind::NoLaunch) {
+            let who = links.iter().rfind(|link| link.depth == 1);
+            let who = who.map_or(String::new(), |link| link.who.clone());
+            let below = state_links::links(timeline, &sum.states, (2, &who, sum.ns), lost);
+            links.extend(below);
+        }
     }
     links
 }

@@ -1,11 +1,13 @@
 //! Stalls of one cause at one loader, grouped into findings.
 
 use crate::cause::{Cause, Severity};
+use crate::caveat::caveat;
 use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
+use crate::kernel_advice::KernelSigns;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
@@ -16,6 +18,7 @@ use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::shortage;
 use gpustall_trace::Nanos;
@@ -38,6 +41,7 @@ pub(crate) struct Run<'a> {
     pub(crate) steps: &'a Steps,
     pub(crate) loaders: &'a [LoaderFacts],
     pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
 }
@@ -45,8 +49,8 @@ pub(crate) struct Run<'a> {
 /// The group that a stall belongs to.
 pub(crate) fn group_of(timeline: &Timeline<'_>, stall: &Stall) -> GroupKey {
     let loader = match stall.source {
-        Source::Wait(i) => timeline.waits.get(i).map(|wait| wait.loader),
-        Source::Phase(_) | Source::Device => None,
+        Source::Wait(i) if stall.cause.is_data() => timeline.waits.get(i).map(|wait| wait.loader),
+        _ => None,
     };
     (stall.cause, loader)
 }
@@ -61,18 +65,25 @@ impl Run<'_> {
                 .or_default()
                 .push(stall);
         }
+        let divided = self.divided(&groups);
         let mut findings: Vec<Finding> = groups
             .iter()
-            .filter_map(|(key, stalls)| self.finding(*key, stalls))
+            .filter_map(|(key, stalls)| self.finding(*key, stalls, divided.contains(key)))
             .collect();
         findings.sort_by_key(|finding| Reverse(finding.lost_ns));
         findings
     }
 
-    fn finding(&self, (cause, loader): GroupKey, stalls: &[&Stall]) -> Option<Finding> {
+    /// `divided`: whether it is one although it costs less than others.
+    fn finding(
+        &self,
+        (cause, loader): GroupKey,
+        stalls: &[&Stall],
+        divided: bool,
+    ) -> Option<Finding> {
         let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
         let share = lost.share_of(self.device);
-        let severity = Severity::of(share)?;
+        let severity = Severity::of(share).or(divided.then_some(Severity::Low))?;
         let mut tally = Tally::default();
         for stall in stalls {
             tally.add(self.timeline, &walk(self.timeline, stall));
@@ -105,6 +116,7 @@ impl Run<'_> {
             let copied = self.steps.count.saturating_mul(devices.len()) as u64;
             least = bounded(prediction, proof.least_copy_time(copied));
         }
+        let of_waits = self.share_of_waits((cause, loader), lost);
         let names = accounts().map(|account| account.name.clone()).collect();
         let chain = Chain {
             devices: recorded.then_some((names, cause, proof)),
@@ -115,9 +127,11 @@ impl Run<'_> {
             tally: &tally,
             trainers: self.names_of_trainers(stalls),
             place: self.place(cause, loader, stalls),
+            held_up: cause.is_held_up(),
             in_process,
             stalls: lengths,
             lost,
+            of_waits,
         };
         let workers: Vec<&report::Worker> = self
             .workers
@@ -125,8 +139,9 @@ impl Run<'_> {
             .filter(|(of, _)| *of == loader)
             .map(|(_, w)| w)
             .collect();
+        let states = tally.states();
         let contended = match cause {
-            Cause::DataContended => tally.runnable_share(on_worker),
+            Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
             _ => shortage(workers.iter().copied()),
         };
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
@@ -136,6 +151,9 @@ impl Run<'_> {
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
             framework: Framework::of(self.timeline.trace),
             signs,
+            kernel: KernelSigns::of(self.timeline, &states),
+            taken_cpus: self.waits.taken_cpus,
+            of_waits,
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
@@ -145,6 +163,7 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
         };
+        let serial = self.is_serial(loader);
         Some(Finding {
             cause,
             severity,
@@ -157,6 +176,12 @@ impl Run<'_> {
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
             remedy: remedy::remedy(&facts),
+            caveat: caveat(self.timeline, &states),
+            worker_counts: if serial {
+                Vec::new()
+            } else {
+                facts.worker_counts()
+            },
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
             assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
@@ -181,7 +206,7 @@ impl Run<'_> {
                 // The ends of an epoch say nothing about who made its batches.
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
-            Source::Phase(_) | Source::Device => false,
+            _ => false,
         }
     }
 
@@ -200,7 +225,18 @@ impl Run<'_> {
             } else {
                 "next()"
             };
-            return format!("{calls} of `{}`", self.timeline.loader_name(loader));
+            return format!("in {calls} of `{}`", self.timeline.loader_name(loader));
+        }
+        if cause.is_held_up() {
+            let recorded = self.accounts.iter().any(|account| account.device.is_some());
+            return match cause {
+                _ if recorded => String::new(),
+                Cause::HostPreempted => "ready to run, without a CPU".to_owned(),
+                _ => "blocked outside of the loader".to_owned(),
+            };
+        }
+        if stalls.iter().all(|stall| stall.source == Source::Thread) {
+            return "between the marked phases".to_owned();
         }
         if stalls.iter().all(|stall| stall.source == Source::Device) {
             return String::new();
@@ -214,15 +250,26 @@ impl Run<'_> {
         let mut names: Vec<&str> = names.iter().map(|&n| self.timeline.trace.text(n)).collect();
         names.sort_unstable();
         match names.as_slice() {
-            [one] => format!("phase `{one}`"),
-            [one, two] => format!("phases `{one}` and `{two}`"),
+            [one] => format!("in phase `{one}`"),
+            [one, two] => format!("in phases `{one}` and `{two}`"),
             names => format!(
-                "{} phases, `{}` and others",
+                "in {} phases, `{}` and others",
                 names.len(),
                 names.first().unwrap_or(&"")
             ),
         }
     }
+}
+
+/// Share of the workers' stages in which they waited for a CPU, where it was measured.
+fn runnable_share(workers: &[&report::Worker]) -> Option<f64> {
+    let known = workers
+        .iter()
+        .filter_map(|of| Some((of.busy_share, of.runnable_share?)));
+    let (busy, waited) = known.fold((0.0, 0.0), |(busy, waited), (of, share)| {
+        (busy + of, waited + of * share)
+    });
+    (busy > 0.0).then(|| waited / busy)
 }
 
 /// Keeps a step from being predicted shorter than its copies take, and says so.

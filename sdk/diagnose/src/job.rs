@@ -65,7 +65,10 @@ pub(crate) fn faults(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Fault
     let threads = tracks(trainers);
     let instants = timeline.trace.instants.iter();
     let mut faults: Vec<&Instant> = instants
-        .filter(|instant| Some(instant.cat) == timeline.names.cat.fault)
+        .filter(|instant| {
+            let cat = Some(instant.cat);
+            cat == timeline.names.cat.fault || cat == timeline.names.cat.oom_kill
+        })
         .collect();
     faults.sort_by_key(|instant| instant.at);
     let faults = faults.into_iter().take(MAX_LISTED);
@@ -86,6 +89,15 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
     let name = timeline.thread_name(instant.track);
     let worker = !trainers.contains(&instant.track)
         && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
+    if Some(instant.cat) == timeline.names.cat.oom_kill {
+        return Fault {
+            at_ns: instant.at.as_nanos(),
+            thread: name,
+            stage: None,
+            message: "the kernel killed it for want of memory".to_owned(),
+            consequence: "give the job more memory, or let it use less".to_owned(),
+        };
+    }
     let message = match text(&instant.args, timeline.names.key.message) {
         Some(message) => timeline.trace.text(message),
         None => timeline.trace.text(instant.name),

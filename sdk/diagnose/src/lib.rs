@@ -20,11 +20,14 @@
 mod advice;
 mod analysis;
 mod annotations;
+mod burn;
 mod call_table;
 mod cause;
+mod caveat;
 mod chain;
 mod charge;
 mod contended;
+mod cover;
 mod device;
 mod device_chain;
 mod device_proof;
@@ -36,7 +39,9 @@ mod foreign;
 mod framework;
 mod id_map;
 mod job;
+mod kernel_advice;
 mod links;
+mod loader_waits;
 mod loaders;
 mod maker;
 mod names;
@@ -47,15 +52,20 @@ mod remedy;
 mod report;
 pub mod rules;
 mod stages;
+mod state_links;
 mod stats;
 mod steps;
 mod tally;
 mod text;
+mod thread_table;
+mod threads;
 mod timeline;
 mod trainers;
 mod verdict;
 mod wait_cause;
+mod waits;
 mod window;
+mod worker_counts;
 mod workers;
 mod worst;
 
@@ -66,14 +76,19 @@ pub use findings_track::{
     MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, MAX_STATE_PARTS, STATE_TRACK_NAME, TRACK_NAME, annotate,
 };
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
+pub use loader_waits::MAX_LOCKED_SHARE;
 pub use piece::{Edge, PieceKind};
-pub use remedy::WORKERS_BUSY_SHARE;
 pub use report::{
-    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Link, Loader, Missing, Phase, Queue,
-    REPORT_SCHEMA, Report, Stall, StallPiece, Unfinished, Worker,
+    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader, Missing, Phase,
+    Process, Queue, REPORT_SCHEMA, Report, Stall, StallPiece, Thread, Unfinished, Usage, Worker,
+    WorkerCount, WorstOff,
 };
+pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;
 pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use thread_table::MAX_LISTED_THREADS;
+pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
+pub use worker_counts::MAX_WORKER_COUNTS;
 pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};
 

@@ -6,6 +6,7 @@ use crate::device_proof::Proof;
 use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
 use crate::stages::Stage;
+use crate::state_links;
 use crate::stats::{Distribution, mean, round_share};
 use crate::tally::{Sum, Tally, on_worker};
 use crate::timeline::Timeline;
@@ -17,8 +18,12 @@ pub(crate) struct Chain<'a> {
     pub(crate) tally: &'a Tally,
     /// Threads that stalled.
     pub(crate) trainers: Vec<String>,
-    /// Where: `next() of ...`, `phase ...`.
+    /// Where: `in next() of ...`, `in phase ...`, `blocked`.
     pub(crate) place: String,
+    /// Share of the waits for the loader that this is.
+    pub(crate) of_waits: Option<f64>,
+    /// Whether the cause is that a thread was held up, whatever it was in.
+    pub(crate) held_up: bool,
     pub(crate) in_process: bool,
     pub(crate) stalls: Distribution,
     pub(crate) lost: Nanos,
@@ -40,7 +45,7 @@ impl Chain<'_> {
                 self.timeline,
                 self.tally,
                 (self.lost, self.stalls.count),
-                proof,
+                (proof, self.held_up),
             );
             links.extend(below);
             return links;
@@ -49,7 +54,13 @@ impl Chain<'_> {
             link.depth += 1;
             if link.depth == 1 {
                 // How often and how long stands at the device.
-                link.evidence = "and so did not launch the next kernel".to_owned();
+                let of_waits = match self.of_waits {
+                    Some(share) if share < 0.995 => {
+                        format!("; this is {} of all these waits", percent(share))
+                    }
+                    _ => String::new(),
+                };
+                link.evidence = format!("and so did not launch the next kernel{of_waits}");
                 if !self.launches_known {
                     link.edge = Edge::Inferred;
                 }
@@ -67,13 +78,17 @@ impl Chain<'_> {
         } else {
             format!("{} times", s.count)
         };
+        let of_waits = match self.of_waits {
+            Some(share) if share < 0.995 => format!("; {} of all these waits", percent(share)),
+            _ => String::new(),
+        };
         let mut links = vec![self.link(
             0,
             group(&self.trainers),
-            format!("in {}", self.place),
+            self.place.clone(),
             self.lost,
             Edge::Observed,
-            format!("{times}, p50 {p50}, p95 {p95}, max {max}"),
+            format!("{times}, p50 {p50}, p95 {p95}, max {max}{of_waits}"),
         )];
         let worker = |kind| on_worker(kind) && !self.in_process;
         let made = self.tally.total(worker);
@@ -81,15 +96,39 @@ impl Chain<'_> {
             links.push(self.workers(made, worker));
             for (kind, sum) in self.tally.largest(worker) {
                 links.push(self.piece(2, kind, sum));
+                let below = self.states(3, &links, sum);
+                links.extend(below);
             }
         }
         for (kind, sum) in self.tally.largest(|kind| !worker(kind)) {
-            // A marked phase has nothing below it.
-            if kind != PieceKind::Phase {
-                links.push(self.piece(1, kind, sum));
+            // Those say no more than the link of the thread.
+            use PieceKind::{Blocked, Phase, Preempted, Unmarked};
+            let depth = match kind {
+                Phase | Preempted | Blocked | Unmarked => 1,
+                _ => {
+                    links.push(self.piece(1, kind, sum));
+                    2
+                }
+            };
+            if self.states_told(kind) {
+                let below = self.states(depth, &links, sum);
+                links.extend(below);
             }
         }
         links
+    }
+
+    /// Whether what the kernel says of pieces of this kind says more than the kind: a thread that
+    /// waits for another one's batch is asleep.
+    fn states_told(&self, kind: PieceKind) -> bool {
+        use PieceKind::{EpochEnd, EpochStart, HandOff, UnknownWorker};
+        !matches!(kind, HandOff | UnknownWorker | EpochEnd | EpochStart) || self.held_up
+    }
+
+    /// The kernel's links under the last one.
+    fn states(&self, depth: u32, links: &[Link], sum: &Sum) -> Vec<Link> {
+        let who = links.last().map_or("", |link| link.who.as_str());
+        state_links::links(self.timeline, &sum.states, (depth, who, sum.ns), self.lost)
     }
 
     fn workers(&self, made: Nanos, worker: impl Fn(PieceKind) -> bool) -> Link {

@@ -3,6 +3,7 @@
 use crate::events::{LoaderKey, Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::report::{Loader, Queue};
+use crate::rules::ThreadState;
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
@@ -22,6 +23,9 @@ pub(crate) struct LoaderFacts {
     pub(crate) production: Option<Nanos>,
     /// Mean CPU time of those stages; `None` unless all of them say it.
     pub(crate) production_cpu: Option<Nanos>,
+    /// Mean time in them in which their thread was ready and waited for a CPU; `None` unless all of
+    /// them say it.
+    pub(crate) production_ready: Option<Nanos>,
 }
 
 /// The loaders that were waited for in `judged`.
@@ -63,6 +67,7 @@ fn loader(
     let (mut inside, mut outside) = (0, 0);
     let (mut made, mut production) = (0, Nanos::ZERO);
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
+    let (mut ready, mut ready_known) = (Nanos::ZERO, true);
     for wait in waits {
         match maker(timeline, wait) {
             Maker::InProcess => inside += 1,
@@ -72,13 +77,17 @@ fn loader(
         let mut stages = Nanos::ZERO;
         for stage in stages_of(timeline, wait) {
             stages += stage.span.len();
-            cpu_known &= stage.cpu.is_some() || stage.unfinished;
-            cpu += stage.cpu.unwrap_or_default();
+            let (ran, waited) = spent(timeline, stage);
+            cpu_known &= ran.is_some() || stage.unfinished;
+            cpu += ran.unwrap_or_default();
+            ready_known &= waited.is_some() || stage.unfinished;
+            ready += waited.unwrap_or_default();
         }
         if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
             // No stages are recorded: what the thread does in `next()` is making the batch.
             stages = wait.span.len();
             cpu_known = false;
+            ready_known = false;
         }
         made += u64::from(stages > Nanos::ZERO);
         production += stages;
@@ -96,7 +105,25 @@ fn loader(
         },
         production: (made > 0).then(|| mean(production, made)),
         production_cpu: (made > 0 && cpu_known).then(|| mean(cpu, made)),
+        production_ready: (made > 0 && ready_known).then(|| mean(ready, made)),
     }
+}
+
+/// How long the thread of a stage was on a CPU in it, and how long it waited for one.
+fn spent(timeline: &Timeline<'_>, stage: &Stage) -> (Option<Nanos>, Option<Nanos>) {
+    let Some(lane) = timeline.lane(stage.track) else {
+        return (stage.cpu, stage.runnable);
+    };
+    let (mut ran, mut waited) = (Nanos::ZERO, Nanos::ZERO);
+    for stretch in lane.during(stage.span) {
+        match stretch.state {
+            ThreadState::Unknown => return (stage.cpu, stage.runnable),
+            ThreadState::Running => ran += stretch.span.len(),
+            ThreadState::WaitsForCpu => waited += stretch.span.len(),
+            ThreadState::Blocked(_) => {}
+        }
+    }
+    (Some(ran), Some(waited))
 }
 
 /// The recorded stages of the batch of a wait; in process, those inside it.

@@ -31,6 +31,12 @@ pub enum PieceKind {
     UnknownWorker,
     /// A phase that the user marked.
     Phase,
+    /// The thread was ready to run and had no CPU.
+    Preempted,
+    /// The thread was blocked, in nothing that the program marked.
+    Blocked,
+    /// The thread was in none of the phases that divide its step.
+    Unmarked,
     /// A copy ran on the device.
     Copy,
     /// A collective ran on the device.
@@ -67,6 +73,9 @@ impl fmt::Display for PieceKind {
             PieceKind::EpochEnd => "end of the epoch",
             PieceKind::UnknownWorker => "unknown worker",
             PieceKind::Phase => "marked phase",
+            PieceKind::Preempted => "ready to run, without a CPU",
+            PieceKind::Blocked => "blocked",
+            PieceKind::Unmarked => "between marked phases",
             PieceKind::Copy => "copy",
             PieceKind::Collective => "collective",
             PieceKind::Straggler => "collective that another device had not begun",

@@ -1,5 +1,8 @@
 //! What to change at a loader, in PyTorch's words.
 
+use crate::burn::worker_limit;
+use crate::cause::Cause;
+use crate::links::percent;
 use crate::remedy::Facts;
 use gpustall_trace::Nanos;
 
@@ -15,6 +18,34 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
         return format!(
             "make batches ahead of the step: a DataLoader with num_workers > 0 and \
              persistent_workers=True. Or {CHEAPER}."
+        );
+    }
+    let have = facts.workers.len() as u64;
+    if facts.cause == Cause::DataWorkerLimit {
+        return worker_limit(facts, have, |n| format!("num_workers={n}"), CHEAPER);
+    }
+    if let Some(share) = facts
+        .contended
+        .filter(|_| facts.cause == Cause::DataContended)
+    {
+        let who = match facts.kernel.foreign_holder() {
+            Some(who) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+            None => match facts.fitting().filter(|&fitting| fitting < have) {
+                Some(n) => {
+                    format!(" num_workers={n} instead of {have} would leave the trainer a CPU.")
+                }
+                None => String::new(),
+            },
+        };
+        return format!(
+            "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
+             their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
+            percent(share)
+        );
+    }
+    if facts.cause == Cause::DataCompute {
+        return format!(
+            "{CHEAPER}; the workers compute, and there is no CPU for one more, or they are not all busy."
         );
     }
     let rest = facts.rest.map_or(String::new(), |rest| {

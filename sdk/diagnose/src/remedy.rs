@@ -1,21 +1,20 @@
 //! What to change, in the words of the framework that ran, and what it would be worth.
 
 use crate::advice::{Signs, advice, condition};
+use crate::burn;
 use crate::cause::Cause;
 use crate::framework::Framework;
-use crate::links::percent;
+use crate::kernel_advice::{self, KernelSigns};
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
-use crate::report::Worker;
+use crate::report::{Worker, WorkerCount};
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
+use crate::worker_counts::Costs;
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
-
-/// Workers that are busy for at least this share of the window are why batches are late.
-pub const WORKERS_BUSY_SHARE: f64 = 0.7;
 
 /// What is known where a finding is.
 pub(crate) struct Facts<'a> {
@@ -27,6 +26,11 @@ pub(crate) struct Facts<'a> {
     pub(crate) workers_known: bool,
     pub(crate) framework: Framework,
     pub(crate) signs: Signs,
+    pub(crate) kernel: KernelSigns,
+    /// CPUs that others kept busy.
+    pub(crate) taken_cpus: f64,
+    /// Share of the waits for the loader that this finding is.
+    pub(crate) of_waits: Option<f64>,
     /// Numbers about devices that the finding rests on.
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
@@ -43,7 +47,7 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
-    fn busy(&self) -> Option<f64> {
+    pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
         (!self.workers.is_empty()).then(|| sum / self.workers.len() as f64)
     }
@@ -66,8 +70,32 @@ impl Facts<'_> {
         })
     }
 
+    /// The predicted step for each number of workers, where what a batch costs is known.
+    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
+        let costs = || {
+            let made = self.loader?.production?;
+            let ready = self.loader?.production_ready.unwrap_or_default();
+            let unhindered = made - ready;
+            let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+            Some(Costs {
+                unhindered,
+                cpu: self
+                    .loader?
+                    .production_cpu
+                    .unwrap_or(unhindered)
+                    .min(unhindered),
+                rest,
+                trainers: self.trainers as u64,
+                cpus: self.cpus,
+                taken: self.taken_cpus,
+            })
+        };
+        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
+        costs.map_or(Vec::new(), |costs| costs.counts())
+    }
+
     /// Workers that leave each trainer a CPU, from what one uses while none has to wait for one.
-    fn fitting(&self) -> Option<u64> {
+    pub(crate) fn fitting(&self) -> Option<u64> {
         let known = self.workers.iter().filter_map(|worker| {
             let busy = worker.busy_share;
             let cpu = busy * worker.cpu_share?;
@@ -141,6 +169,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
             "queue_empty_share",
             facts.loader.and_then(|l| l.row.queue).map(|q| q.empty),
         );
+        put("share_of_waits", facts.of_waits);
         put(
             "in_process",
             (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
@@ -156,122 +185,27 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
     evidence
 }
 
-const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
-    item be a whole batch";
+const BETWEEN_PHASES: &str = "find what the thread does between the phases (mark it, so that the \
+    next recording names it), and move it to the workers or to a thread of its own.";
 
 /// What to change.
 pub(crate) fn remedy(facts: &Facts<'_>) -> String {
+    // Numbers about a device are there where one was recorded.
+    if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
+        return BETWEEN_PHASES.to_owned();
+    }
+    let workers = facts
+        .fitting()
+        .map(|fitting| (fitting, facts.workers.len() as u64));
+    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
+    if !told.is_empty() {
+        return told;
+    }
     match (facts.cause, facts.framework) {
         (cause, Framework::PyTorch) if cause.is_data() => pytorch::loader(facts),
         (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).to_owned(),
-        (cause, Framework::Burn) => burn(cause, facts),
+        (cause, Framework::Burn) => burn::remedy(cause, facts),
     }
-}
-
-fn burn(cause: Cause, facts: &Facts<'_>) -> String {
-    match cause {
-        Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
-            before the work between two epochs, or have fewer, longer epochs. Open files and \
-            build indexes when the data set is made, not with the first item."
-            .to_owned(),
-        Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
-            after the next step has been submitted."
-            .to_owned(),
-        Cause::HostCheckpoint => "save less often, or write the file on a thread of its own from \
-            a copy of the weights."
-            .to_owned(),
-        Cause::Data | Cause::DataCompute if facts.in_process => in_process(facts),
-        Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
-            (instrument::batcher), so that the next recording says which worker and which stage."
-            .to_owned(),
-        Cause::Data | Cause::DataCompute | Cause::DataContended => with_workers(facts),
-        cause => advice(cause, facts.framework, facts.signs).to_owned(),
-    }
-}
-
-fn in_process(facts: &Facts<'_>) -> String {
-    let Some(need) = facts.need() else {
-        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.");
-    };
-    let (cost, enough) = (need.cost(), need.workers);
-    if need.fits {
-        format!(
-            "make batches on workers, .num_workers({enough}): {cost}, so {}, with {:.1} CPUs \
-             beside the trainer's{}. Or {CHEAPER}.",
-            count(enough, "worker keeps up", "workers keep up"),
-            need.cpus,
-            may_use(facts.cpus),
-        )
-    } else {
-        format!(
-            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
-             {:.1} beside the trainer's.",
-            facts.cpus, need.cpus
-        )
-    }
-}
-
-fn with_workers(facts: &Facts<'_>) -> String {
-    let have = facts.workers.len() as u64;
-    if let Some(share) = facts.contended {
-        return contended(facts, have, share);
-    }
-    let busy = facts.busy().unwrap_or(0.0);
-    if have > 0 && busy < WORKERS_BUSY_SHARE {
-        return format!(
-            "the workers are in get and collate for only {} of the window: before adding more, \
-             see what holds them. And {CHEAPER}.",
-            percent(busy)
-        );
-    }
-    match facts.need().filter(|need| need.workers > have) {
-        Some(need) if need.fits => format!(
-            ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside the trainer's{}. Or \
-             {CHEAPER}.",
-            need.workers,
-            need.cost(),
-            need.cpus,
-            may_use(facts.cpus),
-        ),
-        Some(need) => format!(
-            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
-             so {:.1} beside the trainer's.",
-            facts.cpus,
-            need.cost(),
-            need.cpus
-        ),
-        _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
-    }
-}
-
-/// Workers that are short of CPUs: more of them make no batch sooner.
-fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
-    let why = format!(
-        "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
-         more of them do not help",
-        percent(share),
-        may_use(facts.cpus),
-    );
-    let room = match facts.fitting() {
-        Some(fitting) if fitting < have => {
-            format!(" .num_workers({fitting}) instead of {have} would leave the trainer a CPU.")
-        }
-        Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
-        None => String::new(),
-    };
-    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}")
-}
-
-fn may_use(cpus: u32) -> String {
-    if cpus == 0 {
-        String::new()
-    } else {
-        format!(" (this job may use {cpus})")
-    }
-}
-
-fn count(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// What a prediction takes for granted.

@@ -2,6 +2,7 @@
 
 use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::StageKind;
+use crate::threads::{StateSums, tid_of};
 use crate::timeline::Timeline;
 use gpustall_trace::{Nanos, Symbol};
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,6 +29,8 @@ pub(crate) struct Sum {
     pub(crate) operations: BTreeSet<usize>,
     /// By the name of the call, of the copy, or of the phase around it.
     pub(crate) by_name: BTreeMap<Symbol, Nanos>,
+    /// What the kernel says of their threads.
+    pub(crate) states: StateSums,
 }
 
 impl Sum {
@@ -78,6 +81,11 @@ impl Tally {
                 *sum.by_thread
                     .entry(timeline.thread_name(track))
                     .or_default() += ns;
+                if let (Some(tid), Some(lane)) =
+                    (tid_of(timeline.trace, track), timeline.lane(track))
+                {
+                    sum.states.add(tid, lane, piece.span);
+                }
             }
             if let Some(name) = piece.named {
                 *sum.by_name.entry(name).or_default() += ns;
@@ -114,6 +122,15 @@ impl Tally {
             )
         });
         (known > 0.0).then(|| runnable / known)
+    }
+
+    /// What the kernel says of the threads of all pieces.
+    pub(crate) fn states(&self) -> StateSums {
+        let mut states = StateSums::default();
+        for sum in self.sums.values() {
+            states.merge(&sum.states);
+        }
+        states
     }
 
     /// Time per thread, of the kinds that `which` picks, the most first.

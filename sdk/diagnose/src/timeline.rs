@@ -5,6 +5,7 @@ use crate::foreign::{self, Meanings};
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::stages::Stages;
+use crate::threads::{Lane, Threads, tid_of};
 use gpustall_trace::vocab::kind;
 use gpustall_trace::{Interval, Nanos, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind};
 use std::collections::{HashMap, HashSet};
@@ -27,6 +28,8 @@ pub(crate) struct Timeline<'a> {
     /// Whether the steps are another profiler's.
     pub(crate) foreign: bool,
     pub(crate) meanings: Meanings,
+    /// What the kernel recorded.
+    pub(crate) kernel: Threads,
     /// The track of each OS thread id, and why that one.
     threads: HashMap<Tid, (TrackId, (bool, bool))>,
 }
@@ -46,6 +49,7 @@ impl<'a> Timeline<'a> {
             serves: HashMap::new(),
             foreign: false,
             meanings: foreign::meanings(trace),
+            kernel: Threads::default(),
             threads: HashMap::new(),
         };
         for slice in &trace.slices {
@@ -59,6 +63,11 @@ impl<'a> Timeline<'a> {
         timeline.mark_cut_steps();
         timeline.find_threads();
         timeline.find_what_workers_serve();
+        let makers = timeline.stages.lanes();
+        let makers = makers
+            .filter_map(|(track, _)| tid_of(trace, track))
+            .collect();
+        timeline.kernel = Threads::of(trace, &makers);
         timeline
     }
 
@@ -207,6 +216,11 @@ impl<'a> Timeline<'a> {
             },
             None => "unknown thread".to_owned(),
         }
+    }
+
+    /// What the kernel recorded of the thread of a track.
+    pub(crate) fn lane(&self, track: TrackId) -> Option<&Lane> {
+        self.kernel.get(tid_of(self.trace, track)?)
     }
 
     /// The OS thread with this id.

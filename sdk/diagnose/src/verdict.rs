@@ -39,8 +39,14 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
         Some(fault) => format!("{name}{}: {}; ", fault.thread, fault.message),
         None => name,
     };
-    match report.findings.first() {
-        Some(finding) => format!(
+    match largest(&report.findings) {
+        Some((finding, _)) if finding.cause.is_held_up() => format!(
+            "{name}{} of the window is {}; {}",
+            percent(whole_share(report, finding)),
+            noun(finding.cause),
+            held_up_path(report, finding)
+        ),
+        Some((finding, _)) => format!(
             "{name}{} of the window is {}; {}",
             percent(whole_share(report, finding)),
             noun(finding.cause),
@@ -68,15 +74,56 @@ pub(crate) fn verdict(report: &Report, complete_steps: usize, judges: bool) -> S
     }
 }
 
+/// The largest finding of the cause that takes the most over all its findings, and that share.
+fn largest(findings: &[Finding]) -> Option<(&Finding, f64)> {
+    let share = |cause: Cause| -> f64 {
+        let same = findings.iter().filter(|other| other.cause == cause);
+        same.map(|other| other.share).sum()
+    };
+    let mut largest: Option<(&Finding, f64)> = None;
+    for finding in findings {
+        let share = share(finding.cause);
+        if largest.is_none_or(|(_, most)| share > most) {
+            largest = Some((finding, share));
+        }
+    }
+    largest
+}
+
+/// The chain of a thread that was held up: the thread, and by what.
+fn held_up_path(report: &Report, finding: &Finding) -> String {
+    let base = u32::from(has_device(report));
+    let who = finding.chain.iter().find(|link| link.depth == base);
+    let who = who.map_or("the thread that trains", |link| link.who.as_str());
+    let below = finding.chain.iter().filter(|link| link.depth > base);
+    let state = below.max_by_key(|link| link.ns);
+    let is = match plural(who) {
+        true => "are",
+        false => "is",
+    };
+    match state {
+        Some(link) if !link.evidence.is_empty() => {
+            format!("{who} {is} {}: {}", link.what, link.evidence)
+        }
+        Some(link) => format!("{who} {is} {}", link.what),
+        None => format!("{who} {is} held up"),
+    }
+}
+
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
 /// others; otherwise the finding.
 fn whole_share(report: &Report, finding: &Finding) -> f64 {
-    let waits = [Cause::Data, Cause::DataCompute, Cause::DataContended];
-    if !waits.contains(&finding.cause) {
-        return finding.share;
+    if !finding.cause.is_batch() {
+        let same = report
+            .findings
+            .iter()
+            .filter(|other| other.cause == finding.cause);
+        return same.map(|other| other.share).sum();
     }
-    let of = |cause: &Cause| report.breakdown.get(&cause.to_string());
-    waits.iter().filter_map(of).sum()
+    let waits = Cause::ALL.iter().filter(|cause| cause.is_batch());
+    waits
+        .filter_map(|cause| report.breakdown.get(cause.id()))
+        .sum()
 }
 
 fn hang(open: &Unfinished) -> String {
@@ -90,7 +137,9 @@ fn hang(open: &Unfinished) -> String {
 
 fn noun(cause: Cause) -> &'static str {
     match cause {
-        Cause::Data | Cause::DataCompute | Cause::DataContended => "data wait",
+        cause if cause.is_batch() => "data wait",
+        Cause::HostPreempted => "the trainer waiting for a CPU",
+        Cause::HostBlocked => "the trainer being blocked",
         Cause::DataStartup => "waiting for the first batch of an epoch",
         Cause::HostMetrics => "metrics work",
         Cause::HostCheckpoint => "checkpointing",
@@ -98,7 +147,7 @@ fn noun(cause: Cause) -> &'static str {
         Cause::TransferStaging => "staging copies in pinned memory",
         Cause::TransferBandwidth => "copies and memsets",
         Cause::HostLaunchBound => "waiting for launches, the host being slower than the device",
-        Cause::HostCompute => "host work without a launch",
+        Cause::HostCompute => "host work that no phase and no launch divides",
         Cause::HostCompile => "compiling and loading kernels",
         Cause::Host => "waiting for the host",
         Cause::SyncReadback => "the device running empty as the host waits for it",
@@ -107,7 +156,7 @@ fn noun(cause: Cause) -> &'static str {
         Cause::GpuLaunchLatency => "submitted kernels that have not begun",
         Cause::CommExposed => "communication that nothing hides",
         Cause::CommStraggler => "waiting for the slowest device",
-        Cause::Unknown => "not explained by anything recorded",
+        _ => "not explained by anything recorded",
     }
 }
 
@@ -153,7 +202,12 @@ fn path(report: &Report, finding: &Finding) -> String {
     };
     match deepest(2) {
         Some(_) if first.what == "making the batch" && finding.cause == Cause::DataContended => {
-            format!("{trainer} {waits} for {}, short of CPUs", first.who)
+            let held = deepest(3).map_or("", |link| link.evidence.as_str());
+            let held = match held.split_once(';').map_or(held, |(held, _)| held) {
+                held if held.contains(" held by ") => format!(" ({held})"),
+                _ => String::new(),
+            };
+            format!("{trainer} {waits} for {}, short of CPUs{held}", first.who)
         }
         Some(stage) if first.what == "making the batch" => {
             let busy = match stage.what.as_str() {
@@ -164,7 +218,11 @@ fn path(report: &Report, finding: &Finding) -> String {
             };
             let who = &first.who;
             let spend = verb(who, "spend");
-            format!("{trainer} {waits} for {who}, which {spend} it {busy}")
+            let state = match deepest(3) {
+                Some(state) if names_state(finding.cause) => format!(", {}", state.what),
+                _ => String::new(),
+            };
+            format!("{trainer} {waits} for {who}, which {spend} it {busy}{state}")
         }
         _ if first.who == "unknown worker" && finding.evidence.get("in_process") == Some(&0.0) => {
             format!("{trainer} {waits} for workers, which of them is not recorded")
@@ -185,6 +243,11 @@ fn path(report: &Report, finding: &Finding) -> String {
         }
         _ => format!("{trainer} {} it in {}", verb(trainer, "spend"), first.what),
     }
+}
+
+/// Whether what the thread was blocked on, or did, is the cause.
+fn names_state(cause: Cause) -> bool {
+    matches!(cause, Cause::DataIo | Cause::DataMemory | Cause::DataLock)
 }
 
 /// Whether [`group`](crate::links::group) named several threads.

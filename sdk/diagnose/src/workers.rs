@@ -2,9 +2,11 @@
 
 use crate::events::LoaderKey;
 use crate::report::Worker;
+use crate::rules::ThreadState;
 use crate::stages::{Stage, StageKind};
 use crate::stats::{mean, round_share};
 use crate::tally::covers;
+use crate::threads::Lane;
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Nanos, TrackId};
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +22,31 @@ struct Sums {
     cpu: (Nanos, Nanos),
     /// Length of the stages that say how long they waited for a CPU, that time, and CPU time.
     states: (Nanos, Nanos, Nanos),
+    watched: Watched,
+}
+
+impl Sums {
+    /// Adds what the scheduler says of stages.
+    fn watch(&mut self, lane: &Lane, span: Interval) {
+        for stretch in lane.during(span) {
+            let ns = stretch.span.len();
+            let of = match stretch.state {
+                ThreadState::Unknown => continue,
+                ThreadState::Running => &mut self.watched.on_cpu,
+                ThreadState::WaitsForCpu => &mut self.watched.runnable,
+                ThreadState::Blocked(_) => &mut self.watched.blocked,
+            };
+            *of += ns;
+        }
+    }
+}
+
+/// What the scheduler says of the stages of a worker.
+#[derive(Default)]
+struct Watched {
+    on_cpu: Nanos,
+    runnable: Nanos,
+    blocked: Nanos,
 }
 
 /// Threads of one name are one worker if they served one loader and one consumer.
@@ -49,6 +76,11 @@ pub(crate) fn workers(
         let of = sums.entry(key.clone()).or_default();
         of.tracks.push(track);
         of.busy += busy;
+        if let Some(states) = timeline.lane(track) {
+            for busy in lane {
+                of.watch(states, busy.span.intersection(judged));
+            }
+        }
         key_of.insert(track, key);
     }
     for stage in timeline
@@ -100,6 +132,21 @@ fn row(
     let (known, runnable, on_cpu) = sums.states;
     let spent = sums.get.0 + sums.collate.0;
     let share = |ns: Nanos| covers(known, spent).then(|| round_share(ns.share_of(known)));
+    let on_cpu_share =
+        covers(sums.cpu.0, spent).then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0)));
+    let mut shares = [
+        on_cpu_share,
+        share(runnable),
+        share(known - runnable - on_cpu),
+    ];
+    // The scheduler's word counts more than what a thread asks about itself.
+    let of = &sums.watched;
+    let seen = of.on_cpu + of.runnable + of.blocked;
+    if covers(seen, sums.busy) {
+        let share = |ns: Nanos| Some(round_share(ns.share_of(seen)));
+        shares = [share(of.on_cpu), share(of.runnable), share(of.blocked)];
+    }
+    let [cpu_share, runnable_share, blocked_share] = shares;
     let worker = Worker {
         name,
         tid: last.map(|track| track.tid.0),
@@ -109,10 +156,9 @@ fn row(
         get_mean_ns: mean_of(sums.get),
         collate_mean_ns: mean_of(sums.collate),
         busy_share: round_share(sums.busy.share_of(recorded).min(1.0)),
-        cpu_share: covers(sums.cpu.0, spent)
-            .then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0))),
-        runnable_share: share(runnable),
-        blocked_share: share(known - runnable - on_cpu),
+        cpu_share,
+        runnable_share,
+        blocked_share,
     };
     (loader, worker)
 }

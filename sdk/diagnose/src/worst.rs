@@ -27,11 +27,11 @@ impl Run<'_> {
     fn one(&self, stall: &Stall) -> report::Stall {
         let wait = match stall.source {
             Source::Wait(i) => self.timeline.waits.get(i),
-            Source::Phase(_) | Source::Device => None,
+            _ => None,
         };
-        let walked = walk(self.timeline, stall);
+        let walked = joined(walk(self.timeline, stall));
         let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
-        let unlisted: Nanos = rest.iter().map(|piece| piece.span.len()).sum();
+        let unlisted: Nanos = rest.iter().map(|&(_, ns)| ns).sum();
         // Without steps nobody trains; the device stands for itself.
         let trainer = self
             .trainers
@@ -46,13 +46,15 @@ impl Run<'_> {
             step: wait.and_then(|wait| wait.step),
             batch: wait.and_then(|wait| wait.batch),
             unfinished: wait.is_some_and(|wait| wait.unfinished),
-            pieces: shown.iter().map(|piece| self.piece(stall, piece)).collect(),
+            pieces: shown
+                .iter()
+                .map(|(piece, ns)| self.piece(stall, piece, *ns))
+                .collect(),
             unlisted_ns: unlisted.get(),
         }
     }
 
-    fn piece(&self, stall: &Stall, piece: &Piece) -> report::StallPiece {
-        let ns = piece.span.len();
+    fn piece(&self, stall: &Stall, piece: &Piece, ns: Nanos) -> report::StallPiece {
         let stage = piece
             .stage
             .and_then(|stage| self.timeline.stages.get(stage));
@@ -69,4 +71,19 @@ impl Run<'_> {
             edge: piece.edge,
         }
     }
+}
+
+/// The pieces with their lengths; those that follow each other and say the same are one, whatever
+/// of other causes lies between them.
+fn joined(pieces: Vec<Piece>) -> Vec<(Piece, Nanos)> {
+    let mut joined: Vec<(Piece, Nanos)> = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let ns = piece.span.len();
+        let says = |of: &Piece| (of.kind, of.track, of.stage, of.slice, of.named, of.edge);
+        match joined.last_mut() {
+            Some((last, sum)) if says(last) == says(&piece) => *sum += ns,
+            _ => joined.push((piece, ns)),
+        }
+    }
+    joined
 }

@@ -3,6 +3,7 @@
 
 mod common;
 mod oracle;
+mod state_oracle;
 
 use common::device::{NCCL, PAGEABLE, PINNED, TO_HOST};
 use common::{Builder, V};
@@ -10,6 +11,7 @@ use gpustall_diagnose::diagnose;
 use gpustall_trace::vocab::cat;
 use oracle::{CallKind, Mark, OpKind, Run};
 use proptest::prelude::*;
+use state_oracle::{Kernel, kernel};
 use std::collections::BTreeMap;
 
 /// Nanoseconds of one moment: what stands out is at least 1 ms, fifty moments.
@@ -65,10 +67,12 @@ fn run() -> impl Strategy<Value = Run> {
         prop::collection::vec(mark(), 0..8),
         0u64..40,
         any::<bool>(),
+        prop_oneof![Just(Kernel::default()), kernel(END, UNIT)],
     )
-        .prop_map(|(ops, calls, marks, first_step, steps)| {
+        .prop_map(|(ops, calls, marks, first_step, steps, kernel)| {
             let mut run = Run {
                 steps: steps.then_some(first_step),
+                kernel,
                 ..Run::default()
             };
             let mut free: BTreeMap<(u64, u64), u64> = BTreeMap::new();
@@ -99,6 +103,9 @@ fn draw(run: &Run) -> Builder {
     let mut b = Builder::new();
     b.unit = UNIT;
     let threads = [b.thread(100, "main"), b.thread(101, "runner")];
+    let others = [b.thread(102, "other"), b.thread(700, "helper")];
+    run.kernel
+        .draw(&mut b, [threads[0], threads[1], others[0], others[1]]);
     if let Some(first) = run.steps {
         b.profiler_step(threads[0], 1, (first, first + 100));
     }

@@ -1,6 +1,6 @@
 //! The page that describes the report is right.
 
-use gpustall_diagnose::Report;
+use gpustall_diagnose::{Report, rules};
 use std::path::Path;
 
 fn block<'a>(page: &'a str, language: &str) -> &'a str {
@@ -32,29 +32,38 @@ fn the_page_of_causes_has_the_table_of_the_program_and_every_cause() {
     let Ok(page) = std::fs::read_to_string(&path) else {
         return;
     };
-    let (from, to) = (
-        "<!-- the table is rules::table() -->\n",
-        "<!-- end of the table -->",
-    );
-    let (head, rest) = page.split_once(from).expect("the table has a place");
-    let (shown, tail) = rest.split_once(to).expect("the table has an end");
-    let table = format!("\n{}\n", gpustall_diagnose::rules::table());
+    let mut written = page.clone();
+    for (name, table) in [
+        ("table", rules::table()),
+        ("wait_table", rules::wait_table()),
+        ("trainer_table", rules::trainer_table()),
+    ] {
+        let from = format!("<!-- the table is rules::{name}() -->\n");
+        let to = "<!-- end of the table -->";
+        let (head, rest) = written.split_once(&from).expect("the table has a place");
+        let (_, tail) = rest.split_once(to).expect("the table has an end");
+        written = format!("{head}{from}\n{table}\n{to}{tail}");
+    }
     // GPUSTALL_WRITE_DOCS=1 cargo test -p gpustall-diagnose --test documentation
     if std::env::var_os("GPUSTALL_WRITE_DOCS").is_some() {
-        let page = format!("{head}{from}{table}{to}{tail}");
-        std::fs::write(path, page).expect("the page can be written");
+        std::fs::write(path, written).expect("the page can be written");
         return;
     }
-    assert_eq!(shown, table, "write it anew with GPUSTALL_WRITE_DOCS=1");
+    assert!(
+        page == written,
+        "write the tables anew with GPUSTALL_WRITE_DOCS=1"
+    );
     for cause in gpustall_diagnose::Cause::ALL {
         assert!(page.contains(&format!("### `{cause}`\n")), "{cause}");
     }
-    for rule in gpustall_diagnose::rules::RULES {
-        for cause in rule.charges.split(", ") {
-            let known = gpustall_diagnose::Cause::ALL
-                .iter()
-                .any(|of| of.id() == cause);
-            assert!(known, "{cause}");
-        }
+    let charges = rules::RULES.iter().map(|rule| rule.charges);
+    let charges = charges.chain(rules::WAIT_RULES.iter().map(|rule| rule.charges));
+    let charges = charges.chain(rules::TRAINER_RULES.iter().map(|rule| rule.charges));
+    for cause in charges.flat_map(|charges| charges.split(", ")) {
+        let known = gpustall_diagnose::Cause::ALL
+            .iter()
+            .any(|of| of.id() == cause);
+        let other = ["compute", "a row of the table of waits"].contains(&cause);
+        assert!(known || other, "{cause}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::kernel::{blocked, preempted};
 use common::{Builder, in_process, with_workers};
 use gpustall_diagnose::{MAX_DRAWN_STALLS, TRACK_NAME, annotate, diagnose};
 use gpustall_trace::vocab::cat;
@@ -189,4 +190,92 @@ fn what_is_left_out_is_said() {
             .iter()
             .all(|stall| stall.span.len() >= Nanos::new(7_000_000))
     );
+}
+
+/// Twenty steps of 10 ms with a wait of 6 ms, in which the worker runs, has no CPU, and is blocked
+/// in a read for most of the time.
+fn with_states() -> Trace {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "dataloader-0");
+    for step in 0..20 {
+        let at = 100_000 + step * 10_000;
+        b.step("train", 0, step + 1, 100, (at, at + 10_000));
+        b.wait(
+            main,
+            "train",
+            (0, step + 1),
+            Some((step, 101)),
+            (at, at + 6_000),
+        );
+        b.stage(worker, cat::DATA_GET, step, None, (at, at + 6_000));
+        b.off(101, preempted("spinner", 900), (at + 500, at + 1_500));
+        b.off(
+            101,
+            blocked("file read", "filemap_read"),
+            (at + 2_000, at + 2_500),
+        );
+        b.off(
+            101,
+            blocked("file read", "filemap_read"),
+            (at + 3_000, at + 5_500),
+        );
+    }
+    for tid in [100, 101] {
+        b.watch(tid, (0, 300_000), &[]);
+    }
+    b.build(300_000)
+}
+
+#[test]
+fn an_arrow_reaches_the_worst_stretch_off_cpu_of_each_stall() {
+    let mut trace = with_states();
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    assert_eq!(diagnose(&trace), report);
+    let lane = trace
+        .slices
+        .iter()
+        .find(|slice| trace.text(slice.cat) == cat::OFF_CPU);
+    let lane = lane.expect("there are intervals").track;
+    let reached: Vec<&Slice> = trace
+        .flows
+        .iter()
+        .filter(|flow| flow.to.track == lane)
+        .filter_map(|flow| {
+            let mut around = trace.slices.iter().filter(|slice| slice.track == lane);
+            around.find(|slice| slice.span.contains(flow.to.at))
+        })
+        .collect();
+    let long = |slice: &&&Slice| slice.span.len().get() == 2_500_000;
+    assert_eq!(
+        reached.iter().filter(long).count(),
+        20,
+        "one for each read of 2.5 ms"
+    );
+    // The other reads of the same stalls are not the worst.
+    assert!(
+        reached
+            .iter()
+            .all(|slice| slice.span.len().get() != 500_000)
+    );
+}
+
+#[test]
+fn the_parts_of_stalls_of_several_causes_do_not_overlap() {
+    let mut trace = with_states();
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    let mut drawn: Vec<&Slice> = trace
+        .slices
+        .iter()
+        .filter(|slice| trace.text(slice.cat) == cat::FINDING)
+        .filter(|slice| trace.text(slice.name).starts_with("starved"))
+        .collect();
+    drawn.sort_by_key(|slice| slice.span.start);
+    assert!(drawn.len() > 60);
+    let disjoint = drawn
+        .windows(2)
+        .all(|two| two[0].span.end <= two[1].span.start);
+    assert!(disjoint);
 }

@@ -2,16 +2,17 @@
 
 mod common;
 
+use common::kernel::{blocked, preempted};
 use common::{Builder, V};
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::vocab::{QUEUE_DEPTH, arg, cat, kind};
+use gpustall_trace::vocab::{QUEUE_DEPTH, arg, cat, kind, state, totals};
 use gpustall_trace::{
     CounterSample, Instant, Interval, Slice, Symbol, Tid, Trace, TraceTime, Track, TrackId,
     TrackKind, Value,
 };
 use proptest::prelude::*;
 
-const CATEGORIES: [&str; 18] = [
+const CATEGORIES: [&str; 25] = [
     cat::STEP,
     cat::DATA_WAIT,
     cat::EPOCH_START,
@@ -30,9 +31,16 @@ const CATEGORIES: [&str; 18] = [
     cat::CPU_OP,
     cat::USER_ANNOTATION,
     "unheard of",
+    cat::OFF_CPU,
+    cat::OFF_CPU,
+    cat::OFF_CPU,
+    cat::OFF_CPU,
+    cat::BLOCK_IO,
+    cat::RECLAIM,
+    cat::COMPACTION,
 ];
 
-const KEYS: [&str; 16] = [
+const KEYS: [&str; 31] = [
     arg::LOADER,
     arg::KIND,
     arg::EPOCH,
@@ -49,9 +57,24 @@ const KEYS: [&str; 16] = [
     arg::STREAM,
     arg::CORRELATION,
     arg::BYTES,
+    arg::STATE,
+    arg::RUNNABLE_NS,
+    arg::WAIT,
+    arg::FUNCTION,
+    arg::WAKER,
+    "waker_tid",
+    "waker_pid",
+    arg::DISPLACED_BY,
+    arg::GAVE_BACK,
+    arg::IOWAIT,
+    arg::INFERRED,
+    arg::RUNNING,
+    totals::FIRST_NS,
+    totals::LOST_NS,
+    totals::MINOR_FAULTS,
 ];
 
-const TEXTS: [&str; 15] = [
+const TEXTS: [&str; 21] = [
     "train",
     kind::VALID,
     "metrics",
@@ -67,6 +90,12 @@ const TEXTS: [&str; 15] = [
     "ProfilerStep#1",
     "data_next",
     "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__",
+    state::PREEMPTED,
+    state::SLEEPING,
+    state::STARTING,
+    "futex",
+    "page fault",
+    "do_swap_page",
 ];
 
 fn time() -> impl Strategy<Value = u64> {
@@ -124,7 +153,7 @@ fn trace(end: u64, slices: &[RawSlice], depths: &[(u32, u64, f64)]) -> Trace {
         });
     }
     for &(track, category, name, start, to, ref args) in slices {
-        let args = args
+        let args: gpustall_trace::Args = args
             .iter()
             .map(|&(key, raw)| {
                 let value = match raw {
@@ -140,6 +169,25 @@ fn trace(end: u64, slices: &[RawSlice], depths: &[(u32, u64, f64)]) -> Trace {
         let name = trace.strings.intern(TEXTS[name]);
         let (start, end) = (TraceTime::from_nanos(start), TraceTime::from_nanos(to));
         let track = TrackId(track);
+        let moment = match category {
+            9 => Some(cat::FAULT),
+            18 => Some(cat::THREAD_TOTALS),
+            19 => Some(cat::CPU_SAMPLE),
+            20 => Some(cat::OOM_KILL),
+            _ => None,
+        };
+        if let Some(moment) = moment {
+            trace.instants.push(Instant {
+                track,
+                name,
+                cat: trace.strings.intern(moment),
+                at: start,
+                args: args.clone(),
+            });
+            if moment != cat::FAULT && moment != cat::OOM_KILL {
+                continue;
+            }
+        }
         // The end may lie before the start.
         trace.slices.push(Slice {
             track,
@@ -148,16 +196,6 @@ fn trace(end: u64, slices: &[RawSlice], depths: &[(u32, u64, f64)]) -> Trace {
             span: Interval { start, end },
             args,
         });
-        let cat = trace.strings.intern(cat::FAULT);
-        if category == 9 {
-            trace.instants.push(Instant {
-                track,
-                name,
-                cat,
-                at: start,
-                args: Box::new([]),
-            });
-        }
     }
     let name = trace.strings.intern(&format!("{QUEUE_DEPTH} train"));
     trace.counter_series.push(gpustall_trace::CounterSeries {
@@ -264,4 +302,117 @@ fn long_copies_under_many_kernels_do_not_make_it_slow() {
     let report = diagnose(&b.build(400_000));
     assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
     assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+}
+
+/// A step, a wait in it, and what is off CPU on the thread 100.
+fn one_step(more: impl FnOnce(&mut Builder)) -> gpustall_diagnose::Report {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    b.thread(101, "dataloader-0");
+    for step in 0..10 {
+        b.step("train", 0, step, 100, (step * 100, step * 100 + 100));
+    }
+    b.wait(main, "train", (0, 1), Some((1, 101)), (100, 200));
+    more(&mut b);
+    let report = diagnose(&b.build(1000));
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    report
+}
+
+#[test]
+fn of_overlapping_intervals_the_one_that_began_last_counts() {
+    let report = one_step(|b| {
+        b.off(100, blocked("futex", "futex_wait"), (500, 700));
+        b.off(100, preempted("x", 9), (600, 650));
+    });
+    assert_eq!(report.charges_ns["host.preempted"], 50_000);
+    assert_eq!(report.charges_ns["host.blocked"], 150_000);
+}
+
+#[test]
+fn an_interval_that_says_nothing_is_a_wait_for_something() {
+    let report = one_step(|b| {
+        let lane = b.lane(100);
+        let args = [(arg::THREAD, V::N(100))];
+        b.slice(lane, cat::OFF_CPU, "?", (500, 600), &args);
+        b.slice(lane, cat::OFF_CPU, "?", (700, 800), &[]);
+    });
+    // Of no thread, the second is nobody's.
+    assert_eq!(report.charges_ns["host.blocked"], 100_000);
+}
+
+#[test]
+fn a_wake_up_before_the_interval_began_makes_all_of_it_waiting_for_a_cpu() {
+    let report = one_step(|b| {
+        let wait = blocked("futex", "futex_wait").then_runnable(500, "x", 9);
+        b.off(100, wait, (500, 600));
+    });
+    assert_eq!(report.charges_ns["host.preempted"], 100_000);
+}
+
+#[test]
+fn threads_that_nobody_knows_change_nothing() {
+    let plain = one_step(|_| {});
+    let with = one_step(|b| {
+        b.off(9_999, preempted("x", 9), (0, 1000));
+        b.sample(9_999, "page fault", "f", 150);
+    });
+    assert_eq!(with.charges_ns, plain.charges_ns);
+    assert_eq!(with.threads.len(), 1);
+}
+
+#[test]
+fn an_id_that_two_threads_had_is_watched_while_either_lived() {
+    let report = one_step(|b| {
+        b.watch(101, (100, 130), &[]);
+        b.watch(101, (160, 180), &[]);
+        b.stage(TrackId(2), cat::DATA_GET, 1, None, (100, 200));
+    });
+    assert_eq!(report.charges_ns["data.compute"], 50_000);
+    assert_eq!(report.charges_ns["data"], 50_000);
+    assert_eq!(report.threads[0].usage.watched_ns, 50_000);
+}
+
+#[test]
+fn totals_alone_tell_that_a_thread_ran() {
+    let report = one_step(|b| {
+        b.watch(100, (0, 1000), &[(totals::ON_CPU_NS, 5)]);
+        b.watch(101, (0, 1000), &[]);
+        b.stage(TrackId(2), cat::DATA_GET, 1, None, (100, 200));
+    });
+    assert_eq!(report.charges_ns["data.compute"], 100_000);
+    assert_eq!(report.threads[0].usage.on_cpu_ns, 5);
+}
+
+#[test]
+fn many_intervals_under_long_waits_do_not_make_it_slow() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "dataloader-0");
+    b.off(101, blocked("futex", "futex_wait"), (0, 200_000));
+    for step in 0..20_000u64 {
+        let at = step * 10;
+        b.off(101, preempted("x", 9), (at, at + 2));
+        b.off(
+            100,
+            blocked("futex", "futex_wait").woken_by("y", 101),
+            (at + 1, at + 4),
+        );
+        b.sample(101, "page fault", "f", at + 3);
+        b.request(101, 4096, (at, 200_000 - step));
+        b.slice(worker, cat::RECLAIM, "direct reclaim", (at, 200_000), &[]);
+        if step % 50 == 0 {
+            b.step("train", 0, step, 100, (at, at + 500));
+            b.wait(main, "train", (0, step), Some((step, 101)), (at, at + 400));
+            b.stage(worker, cat::DATA_GET, step, None, (at, at + 400));
+        }
+    }
+    b.watch(101, (0, 200_000), &[]);
+    let mut trace = b.build(200_000);
+    let begun = std::time::Instant::now();
+    let report = diagnose(&trace);
+    annotate(&mut trace, &report);
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    // Takes a second or two without optimization; a quadratic one would take minutes.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

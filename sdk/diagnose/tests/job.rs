@@ -256,7 +256,7 @@ fn a_usual_report_fits_one_screen() {
             Some(1800),
             (at + 10_000, at + 11_900),
         );
-        b.phase(main, "forward", (at + 13_000, at + 16_000));
+        b.phase(main, "forward", (at + 12_000, at + 16_000));
         b.phase(main, "backward", (at + 16_000, at + 20_000));
     }
     b.counter(&format!("{QUEUE_DEPTH} train"), &[(0, 0.0)]);

@@ -9,7 +9,7 @@ use gpustall_trace::{
     EventRef, Interval, MonoTime, PartialWriter, Pid, Tid, TraceTime, TrackKind, ValueRef,
     WriteError, vocab,
 };
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Process that groups the tracks made for the reader: steps, pauses, starvation chains.
@@ -28,11 +28,20 @@ pub(crate) struct Emitter {
     start: MonoTime,
     pub(super) pid: Pid,
     step_tracks: HashSet<StepTrack>,
+    /// Threads of the process that were introduced, by themselves or by the sidecar.
+    threads: HashMap<Tid, KnownThread>,
     pub(super) nameless: Vec<(Arc<Queue>, MonoTime, i64)>,
     /// Taken batches since the last drain, and before it.
     pub(super) taken: [Vec<(Tid, BatchTaken)>; 2],
     #[cfg(feature = "cuda")]
     devices: Option<crate::cuda::Devices>,
+}
+
+#[derive(Debug, Default)]
+struct KnownThread {
+    /// What the thread calls itself; the kernel knows the first 15 bytes of it.
+    name: Option<String>,
+    sort: i32,
 }
 
 impl Emitter {
@@ -57,6 +66,7 @@ impl Emitter {
             start,
             pid,
             step_tracks: HashSet::new(),
+            threads: HashMap::new(),
             nameless: Vec::new(),
             taken: Default::default(),
             #[cfg(feature = "cuda")]
@@ -116,13 +126,42 @@ impl Emitter {
         } else {
             &lane.name
         };
+        let known = self.threads.entry(lane.tid).or_default();
+        known.name = Some(name.to_owned());
         self.partial.push(&EventRef::Track {
             pid: self.pid,
             tid: lane.tid,
             name,
-            sort: 0,
+            sort: known.sort,
             kind: TrackKind::Thread,
         });
+    }
+
+    /// An event of the sidecar. The process, and its threads that recorded something, have their
+    /// names from this session; where viewers put them, so that each is beside its lane, from the
+    /// sidecar.
+    pub(crate) fn kernel(&mut self, event: &EventRef<'_>) {
+        match *event {
+            EventRef::Process { pid, .. } if pid == self.pid => {}
+            EventRef::Track {
+                pid,
+                tid,
+                name,
+                sort,
+                kind: TrackKind::Thread,
+            } if pid == self.pid => {
+                let known = self.threads.entry(tid).or_default();
+                known.sort = sort;
+                self.partial.push(&EventRef::Track {
+                    pid,
+                    tid,
+                    name: known.name.as_deref().unwrap_or(name),
+                    sort,
+                    kind: TrackKind::Thread,
+                });
+            }
+            _ => self.partial.push(event),
+        }
     }
 
     pub(crate) fn slice(

@@ -5,6 +5,7 @@ use super::emit::Emitter;
 use super::open::{OpenSlice, OpenSlices};
 use super::ring::{DEFAULT_RING_RECORDS, Exchange, Lane};
 use crate::recorder::Category;
+use crate::sidecar::KernelEvents;
 use gpustall_trace::{Clock, MonoTime, MonotonicClock, Nanos, PartialWriter, WriteError};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,13 +46,14 @@ impl WriterThread {
     pub(crate) fn spawn(
         exchange: Arc<Exchange>,
         emitter: Emitter,
+        kernel: Option<KernelEvents>,
         max_events: u64,
     ) -> std::io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let seen = stop.clone();
         let thread = std::thread::Builder::new()
             .name("gpustall-writer".into())
-            .spawn(move || Writer::new(exchange, emitter, max_events).run(&seen))?;
+            .spawn(move || Writer::new(exchange, emitter, kernel, max_events).run(&seen))?;
         Ok(Self { stop, thread })
     }
 
@@ -66,6 +68,7 @@ impl WriterThread {
 struct Writer {
     exchange: Arc<Exchange>,
     emitter: Emitter,
+    kernel: Option<KernelEvents>,
     lanes: Vec<DrainedLane>,
     steps: OpenSlices,
     paused: Option<MonoTime>,
@@ -104,10 +107,16 @@ struct DrainedLane {
 }
 
 impl Writer {
-    fn new(exchange: Arc<Exchange>, emitter: Emitter, max_events: u64) -> Self {
+    fn new(
+        exchange: Arc<Exchange>,
+        emitter: Emitter,
+        kernel: Option<KernelEvents>,
+        max_events: u64,
+    ) -> Self {
         Self {
             exchange,
             emitter,
+            kernel,
             lanes: Vec::new(),
             steps: OpenSlices::default(),
             paused: None,
@@ -182,6 +191,9 @@ impl Writer {
             !over
         });
         self.emitter.drained();
+        if let Some(kernel) = &mut self.kernel {
+            kernel.drain(&mut self.emitter);
+        }
     }
 
     fn flush(&mut self, now: MonoTime, last: bool) {

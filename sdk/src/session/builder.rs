@@ -3,6 +3,7 @@
 use super::{Active, RUNNING, SWITCH, Session};
 use crate::error::SessionError;
 use crate::recorder::writer::DEFAULT_MAX_EVENTS;
+use crate::sidecar::Sidecar;
 use std::path::PathBuf;
 
 /// Describes a session called `name`; [`start`](SessionBuilder::start) begins it.
@@ -21,6 +22,7 @@ pub fn session(name: impl Into<String>) -> SessionBuilder {
         subscriber: true,
         item_sampling: 0,
         max_events: DEFAULT_MAX_EVENTS,
+        sidecar: Sidecar::Auto,
     }
 }
 
@@ -32,6 +34,7 @@ pub struct SessionBuilder {
     pub(super) subscriber: bool,
     pub(super) item_sampling: u32,
     pub(super) max_events: u64,
+    pub(super) sidecar: Sidecar,
 }
 
 impl SessionBuilder {
@@ -62,11 +65,20 @@ impl SessionBuilder {
     }
 
     /// How many events to keep ([`DEFAULT_MAX_EVENTS`] unless set). User spans beyond it are
-    /// dropped and counted; waits, stages and steps go on for as many again. It bounds the disk
+    /// dropped and counted; waits, stages and steps go on for as many again, and events of the
+    /// sidecar have as many of their own. It bounds the disk
     /// space of the recording (about 135 bytes an event) and the memory of
     /// [`finish`](Session::finish) (about 300).
     pub fn max_events(mut self, events: u64) -> Self {
         self.max_events = events;
+        self
+    }
+
+    /// Whether to take kernel events from a sidecar, and where it listens (default:
+    /// [`Sidecar::Auto`]). With `GPUSTALL_SIDECAR` in the environment, `off` or the path of a
+    /// socket, that decides. A note in the trace says why there are no kernel events.
+    pub fn sidecar(mut self, sidecar: Sidecar) -> Self {
+        self.sidecar = sidecar;
         self
     }
 

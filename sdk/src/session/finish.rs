@@ -19,6 +19,9 @@ impl Active {
         self.generation.close();
         Exchange::withdraw();
         layer::session_changed();
+        if let Some(sidecar) = self.sidecar {
+            sidecar.finish();
+        }
         let outcome = self.writer.stop();
         let _running = StillRunning;
         let partial = self.partial;

@@ -12,6 +12,7 @@ use crate::error::SessionError;
 use crate::recorder::gate::{self, Generation};
 use crate::recorder::ring::Exchange;
 use crate::recorder::writer::WriterThread;
+use crate::sidecar::Connection;
 use gpustall_trace::{Meta, MonoTime, MonotonicClock};
 use parking_lot::Mutex;
 use std::path::PathBuf;
@@ -43,6 +44,7 @@ struct Active {
     generation: Generation,
     exchange: Arc<Exchange>,
     writer: WriterThread,
+    sidecar: Option<Connection>,
     paused: Mutex<Option<MonoTime>>,
 }
 

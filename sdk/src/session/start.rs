@@ -8,6 +8,7 @@ use crate::recorder::emit::Emitter;
 use crate::recorder::gate::Generation;
 use crate::recorder::ring::Exchange;
 use crate::recorder::writer::WriterThread;
+use crate::sidecar::Connection;
 use gpustall_trace::{
     EventRef, Meta, MonotonicClock, PartialWriter, Pid, State, WriteError, partial_path,
 };
@@ -59,12 +60,16 @@ impl Active {
         let mut emitter = Emitter::new(partial, start, meta.pid, &process_name(), &meta.name);
         #[cfg(feature = "cuda")]
         emitter.start_devices();
-        let writer = WriterThread::spawn(exchange.clone(), emitter, builder.max_events).map_err(
-            |error| {
+        let sidecar = Connection::begin(builder.sidecar, start);
+        let kernel = sidecar.as_ref().map(|s| s.events(builder.max_events));
+        let writer = WriterThread::spawn(exchange.clone(), emitter, kernel, builder.max_events)
+            .map_err(|error| {
                 Exchange::withdraw();
                 SessionError::Thread(error)
-            },
-        )?;
+            })?;
+        if let Some(sidecar) = &sidecar {
+            sidecar.wait_for_the_start();
+        }
         crate::instrument::sample_items(builder.item_sampling);
         generation.open();
         layer::session_changed();
@@ -76,6 +81,7 @@ impl Active {
             generation,
             exchange,
             writer,
+            sidecar,
             paused: Mutex::new(None),
         })
     }

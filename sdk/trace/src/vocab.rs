@@ -52,7 +52,10 @@ pub mod cat {
     /// Slice on a thread: a call of the CUDA runtime. Argument `correlation`: that of the
     /// device operation it submitted, if any.
     pub const CUDA_RUNTIME: &str = "cuda_runtime";
-    /// Slice on a thread: a call of the CUDA driver. Argument `correlation`.
+    /// Slice on a thread: a call of the CUDA driver. Argument `correlation`; or, where the sidecar saw
+    /// the call at the driver's library, [`BYTES`](super::arg::BYTES) and
+    /// [`STREAM_HANDLE`](super::arg::STREAM_HANDLE) where its arguments have them,
+    /// [`RESULT`](super::arg::RESULT) and [`UNFINISHED`](super::arg::UNFINISHED).
     pub const CUDA_DRIVER: &str = "cuda_driver";
     /// Slice: a stream, context or event was waited for, as the device saw it.
     pub const CUDA_SYNC: &str = "cuda_sync";
@@ -97,11 +100,14 @@ pub mod cat {
     /// Slice on a thread: the kernel freed memory before it gave the thread what it asked for. Named
     /// `direct reclaim` or `cgroup reclaim`. Argument [`RECLAIMED`](super::arg::RECLAIMED).
     pub const RECLAIM: &str = "reclaim";
-    /// Slice on a thread: the kernel moved pages to make room for a large one.
+    /// Slice on a thread: the kernel moved pages to make room for a large one. The pages it moves
+    /// are [`MIGRATION`] inside it.
     pub const COMPACTION: &str = "compaction";
-    /// Slice on a thread: the kernel moved pages to another place or node.
+    /// Slice on a thread: the kernel moved pages to another place or node. Argument
+    /// [`MOVED`](super::arg::MOVED).
     pub const MIGRATION: &str = "migration";
-    /// Instant on the first thread of a process: the kernel killed it for want of memory.
+    /// Instant on the first thread of a process: the kernel killed it for want of memory. Argument
+    /// [`WANTED_BY`](super::arg::WANTED_BY).
     pub const OOM_KILL: &str = "oom_kill";
     /// Slice on a synthetic track beside a thread: one request to a block device, from when it was
     /// handed to the block layer until it was done; those of one thread may overlap. Named `read`,
@@ -210,15 +216,25 @@ pub mod arg {
     pub const INFERRED: &str = "inferred";
     /// Pages that a reclaim freed.
     pub const RECLAIMED: &str = "reclaimed_pages";
+    /// Pages that were moved.
+    pub const MOVED: &str = "moved_pages";
+    /// Name of the thread that wanted memory when there was none, ids in `wanted_by_tid` and
+    /// `wanted_by_pid`. Text.
+    pub const WANTED_BY: &str = "wanted_by";
     /// Name of a block device (`nvme0n1`). Text.
     pub const DISK: &str = "disk";
-    /// Name of the thread that handed in a request, its id in `submitter_tid`. Text.
+    /// Name of the thread that handed in a request for which another waited, ids in `submitter_tid`
+    /// and `submitter_pid`; who waited is then inferred from when it waited. Text.
     pub const SUBMITTER: &str = "submitter";
     /// On an [`OFF_CPU`](super::cat::OFF_CPU) slice: page faults that the thread had taken without
     /// I/O when it left the CPU, since it was born.
     pub const MINOR_FAULTS: &str = "minor_faults";
     /// The same for page faults that read from a disk.
     pub const MAJOR_FAULTS: &str = "major_faults";
+    /// The stream as the program names it in a call: an address, or 0 to 2 for the default streams.
+    pub const STREAM_HANDLE: &str = "stream_handle";
+    /// What a call returned (`CUresult`); absent for success.
+    pub const RESULT: &str = "result";
 }
 
 /// Why a thread was off CPU.
@@ -318,6 +334,13 @@ pub mod kind {
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
+
+/// Counter of a process: page faults without I/O, a second. Where a thread was not seen to leave its
+/// CPU, its faults are spread evenly over the time that it ran.
+pub const MINOR_FAULTS_A_SECOND: &str = "minor faults/s";
+
+/// The same for page faults that read from a disk.
+pub const MAJOR_FAULTS_A_SECOND: &str = "major faults/s";
 
 /// Counter in the Chrome view: events that a source lost so far. Its name follows after a blank.
 pub const LOST_EVENTS: &str = "lost events";

@@ -223,3 +223,47 @@ fn the_file_of_tracing_chrome_is_read() {
     assert_eq!(place(&trace, &trace.slices[0]), ("process 1", "main"));
     assert_eq!(trace.meta.start_unix_ns, 0);
 }
+
+#[test]
+fn anchors_give_a_file_the_clock_and_the_ids_of_the_machine() {
+    let outcome = read_events(
+        r#"{"ph":"M","name":"thread_name","pid":1,"tid":0,"args":{"name":"0"}},
+        {"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"worker"}},
+        {"ph":"i","s":"t","pid":1,"tid":0,"ts":3.0,
+            "name":"gpustall.anchor mono_ns=5003400 unix_ns=9000003400 pid=70 tid=71"},
+        {"ph":"X","name":"a","pid":1,"tid":0,"ts":4.5,"dur":1},
+        {"ph":"i","s":"t","pid":1,"tid":1,"ts":6.0,
+            "name":"gpustall.anchor mono_ns=5006100 unix_ns=9000006100 pid=70 tid=72"},
+        {"ph":"X","name":"b","pid":1,"tid":1,"ts":7,"dur":1},
+        {"ph":"X","name":"c","pid":1,"tid":2,"ts":7,"dur":1},
+        {"ph":"i","s":"t","pid":1,"tid":2,"ts":8,"name":"gpustall.anchor mono_ns=x"}"#,
+    );
+    assert_eq!(
+        outcome.warnings,
+        ["1 events could not be used and were left out"]
+    );
+    let trace = outcome.trace;
+    // The second reading is the closer one: the file's clock began at 5,000,100 ns, and the trace
+    // begins with the first anchor.
+    assert_eq!(trace.meta.start_mono.as_nanos(), 5_003_100);
+    assert_eq!(trace.meta.start_unix_ns, 9_000_003_100);
+    assert_eq!(trace.meta.pid, Pid(70));
+    let threads: Vec<_> = ["a", "b", "c"]
+        .iter()
+        .map(|name| {
+            let slice = trace.slices.iter().find(|s| trace.text(s.name) == *name);
+            let track = trace.track(slice.unwrap().track).unwrap();
+            (track.pid.0, track.tid.0, trace.text(track.name), track.kind)
+        })
+        .collect();
+    assert_eq!(threads[0], (70, 71, "thread 71", TrackKind::Thread));
+    assert_eq!(threads[1], (70, 72, "worker", TrackKind::Thread));
+    let (pid, tid, _, kind) = threads[2];
+    assert_eq!((pid, kind), (70, TrackKind::Synthetic));
+    assert!(
+        tid >= 0xC000_0000,
+        "an id of the file is none of the machine"
+    );
+    assert_eq!(trace.slices[0].span.start.as_nanos(), 1_500);
+    assert!(trace.instants.is_empty());
+}

@@ -2,11 +2,11 @@
 
 use super::calls::{Call, CallKind, StreamWait};
 use super::lanes::{Doing, Lanes};
-use crate::cause::Cause;
 use crate::id_map::IdMap;
 use crate::piece::Edge;
-use crate::rules::Activity;
+use crate::rules::{Activity, ThreadState, blocks};
 use crate::timeline::Timeline;
+use crate::waits::Waits;
 use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 
@@ -22,6 +22,8 @@ pub(crate) struct Before {
 
 /// All that is known about the host.
 pub(crate) struct Host<'a> {
+    pub(crate) timeline: &'a Timeline<'a>,
+    pub(crate) data: &'a Waits,
     pub(crate) calls: &'a [Call],
     pub(crate) lanes: Lanes,
     /// Positions of the calls of each thread, by start.
@@ -35,10 +37,10 @@ pub(crate) struct Host<'a> {
 impl<'a> Host<'a> {
     /// Lays out the host's threads.
     pub(crate) fn of(
-        timeline: &Timeline<'_>,
+        timeline: &'a Timeline<'a>,
         calls: &'a [Call],
         trainers: &[Trainer],
-        causes: &[Cause],
+        data: &'a Waits,
     ) -> Self {
         let mut of_track: IdMap<TrackId, Vec<usize>> = IdMap::default();
         let mut waits: IdMap<TrackId, Vec<usize>> = IdMap::default();
@@ -54,8 +56,10 @@ impl<'a> Host<'a> {
             }
         }
         let mut host = Self {
+            timeline,
+            data,
             calls,
-            lanes: Lanes::of(timeline, calls, causes),
+            lanes: Lanes::of(timeline, calls, &data.causes),
             waits,
             feeders: IdMap::default(),
             trainers: trainers.iter().map(|trainer| trainer.track).collect(),
@@ -184,7 +188,54 @@ impl<'a> Host<'a> {
             span.len() - framework
         };
         let before = self.before(launcher, span);
-        before.iter().filter(|b| open(b)).map(|b| own(b.span)).sum()
+        let open = before.iter().filter(|before| open(before));
+        open.map(|before| self.unheld(launcher, before).map(own).sum::<Nanos>())
+            .sum()
+    }
+
+    /// The parts of `before` in which nothing held the thread up that counts.
+    fn unheld(&self, launcher: TrackId, before: &Before) -> impl Iterator<Item = Interval> + use<> {
+        let works = before.doing.is_some();
+        let held = |state| state == ThreadState::WaitsForCpu || (!works && blocks(state));
+        let states = self.states(self.thread(launcher, before), before.span);
+        let free: Vec<Interval> = states
+            .into_iter()
+            .filter(|&(_, state)| !held(state))
+            .map(|(span, _)| span)
+            .collect();
+        free.into_iter()
+    }
+
+    /// The thread whose state counts: the one that does something, else the one that the next
+    /// work must come from.
+    pub(crate) fn thread(&self, launcher: TrackId, before: &Before) -> TrackId {
+        let asked = || self.feeder(launcher).unwrap_or(launcher);
+        before.doing.map_or_else(asked, |(_, track)| track)
+    }
+
+    /// What the scheduler says of a thread in `span`, as far as it holds the thread up: disjoint,
+    /// in order, covering it.
+    pub(crate) fn states(&self, track: TrackId, span: Interval) -> Vec<(Interval, ThreadState)> {
+        let mut states: Vec<(Interval, ThreadState)> = Vec::new();
+        let mut add = |span: Interval, state| match states.last_mut() {
+            _ if span.is_empty() => {}
+            Some((last, of)) if *of == state && last.end == span.start => last.end = span.end,
+            _ => states.push((span, state)),
+        };
+        let mut at = span.start;
+        if let Some(lane) = self.timeline.lane(track) {
+            for stretch in lane.during(span) {
+                let holds = stretch.state == ThreadState::WaitsForCpu || blocks(stretch.state);
+                let state = match holds {
+                    true => stretch.state,
+                    false => ThreadState::Unknown,
+                };
+                add(stretch.span, state);
+                at = stretch.span.end;
+            }
+        }
+        add(Interval::new(at, span.end), ThreadState::Unknown);
+        states
     }
 
     /// The call of a thread that waited for the device at `time`, entered before it.

@@ -21,7 +21,7 @@ pub(crate) use ops::Device;
 
 use crate::charge::Account;
 use crate::timeline::Timeline;
-use crate::wait_cause::wait_causes;
+use crate::waits::Waits;
 use crate::window::{Trainer, Window};
 use gpustall_trace::Interval;
 
@@ -63,9 +63,9 @@ impl Devices {
         timeline: &Timeline<'_>,
         window: &Window,
         trainers: &[Trainer],
+        waits: &Waits,
     ) -> Vec<Account> {
-        let causes = wait_causes(timeline);
-        let host = Host::of(timeline, &self.calls, trainers, &causes);
+        let host = Host::of(timeline, &self.calls, trainers, waits);
         let late = straggler::late(&self.list);
         self.list
             .iter()

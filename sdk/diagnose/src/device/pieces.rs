@@ -2,6 +2,7 @@
 
 use super::Host;
 use super::depends::{Dependency, Next};
+use super::host::Before;
 use super::lanes::Doing;
 use super::ops::Device;
 use super::rhythm::Rhythm;
@@ -9,7 +10,7 @@ use crate::cause::Cause;
 use crate::charge::Source;
 use crate::partition::partition;
 use crate::piece::{Edge, Piece, PieceKind};
-use crate::rules::{Activity, Moment, Operation, judge};
+use crate::rules::{Activity, Moment, Operation, ThreadState, judge};
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 
 /// A piece of a stall, with what it is charged to.
@@ -62,6 +63,7 @@ impl Scene<'_> {
             launcher: None,
             feeder: None,
             stands_out: false,
+            state: ThreadState::Unknown,
             refills: false,
             followed: self.next.is_some(),
             steps_known: self.steps_known,
@@ -138,42 +140,105 @@ impl Scene<'_> {
                 feeder: before.feeder,
                 ..self.moment()
             };
-            let explained = moment
-                .host()
-                .is_some_and(|host| host != Activity::Dispatches);
-            if !explained {
-                self.rest(before.span, Some(launcher), edge, charged);
+            if let Some((Doing::Wait(i), track)) = before.doing {
+                self.wait(i, &before, &moment, (track, edge), charged);
                 continue;
             }
-            let (source, kind, slice, named) = match before.doing {
-                Some((Doing::Wait(i), _)) => (Source::Wait(i), PieceKind::Next, None, None),
-                Some((Doing::Phase(i), _)) => (Source::Phase(i), PieceKind::Phase, None, None),
-                Some((Doing::Call(i), _)) => {
-                    let call = self.host.calls.get(i);
-                    let named = call.map(|call| call.name);
-                    (
-                        Source::Device,
-                        PieceKind::Call,
-                        call.map(|call| call.slice),
-                        named,
-                    )
-                }
-                Some((Doing::Work, _)) | None => (Source::Device, PieceKind::Staging, None, None),
+            let staging = activity == Some(Activity::Stages) && before.doing.is_none();
+            let thread = match staging {
+                true => launcher,
+                false => self.host.thread(launcher, &before),
             };
-            let track = before.doing.map_or(launcher, |(_, track)| track);
-            let cause = judge(&moment).1;
-            if cause == Cause::SyncReadback {
-                self.lead = self.lead - before.span.len();
+            for (span, state) in self.host.states(thread, before.span) {
+                let moment = Moment { state, ..moment };
+                let cause = judge(&moment).1;
+                let kind = match cause {
+                    Cause::HostPreempted => PieceKind::Preempted,
+                    Cause::HostBlocked => PieceKind::Blocked,
+                    _ => {
+                        self.did(span, &before, &moment, (launcher, edge), charged);
+                        continue;
+                    }
+                };
+                charged.push(Charged {
+                    cause,
+                    source: Source::Device,
+                    piece: Piece::plain(kind, span, Some(thread), edge),
+                });
             }
-            charged.push(Charged {
-                cause,
-                source,
-                piece: Piece {
-                    slice,
-                    named,
-                    ..Piece::plain(kind, before.span, Some(track), edge)
-                },
-            });
         }
+    }
+
+    /// A part of a loader's call, which the table of waits charges.
+    fn wait(
+        &self,
+        wait: usize,
+        before: &Before,
+        moment: &Moment,
+        (track, edge): (TrackId, Edge),
+        charged: &mut Vec<Charged>,
+    ) {
+        let (timeline, data) = (self.host.timeline, self.host.data);
+        data.cut(timeline, wait, before.span, |span, cause| {
+            let is = |activity: Activity| match activity {
+                Activity::WaitsForData(_) => Activity::WaitsForData(cause),
+                other => other,
+            };
+            let moment = Moment {
+                launcher: moment.launcher.map(is),
+                feeder: moment.feeder.map(is),
+                ..*moment
+            };
+            charged.push(Charged {
+                cause: judge(&moment).1,
+                source: Source::Wait(wait),
+                piece: Piece::plain(PieceKind::Next, span, Some(track), edge),
+            });
+        });
+    }
+
+    /// A part of what the host does before a launch, in which nothing holds it up.
+    fn did(
+        &mut self,
+        span: Interval,
+        before: &Before,
+        moment: &Moment,
+        (launcher, edge): (TrackId, Edge),
+        charged: &mut Vec<Charged>,
+    ) {
+        let explained = moment
+            .host()
+            .is_some_and(|host| host != Activity::Dispatches);
+        if !explained {
+            return self.rest(span, Some(launcher), edge, charged);
+        }
+        let (source, kind, slice, named) = match before.doing {
+            Some((Doing::Phase(i), _)) => (Source::Phase(i), PieceKind::Phase, None, None),
+            Some((Doing::Call(i), _)) => {
+                let call = self.host.calls.get(i);
+                let slice = call.map(|call| call.slice);
+                (
+                    Source::Device,
+                    PieceKind::Call,
+                    slice,
+                    call.map(|call| call.name),
+                )
+            }
+            _ => (Source::Device, PieceKind::Staging, None, None),
+        };
+        let track = before.doing.map_or(launcher, |(_, track)| track);
+        let cause = judge(moment).1;
+        if cause == Cause::SyncReadback {
+            self.lead = self.lead - span.len();
+        }
+        charged.push(Charged {
+            cause,
+            source,
+            piece: Piece {
+                slice,
+                named,
+                ..Piece::plain(kind, span, Some(track), edge)
+            },
+        });
     }
 }

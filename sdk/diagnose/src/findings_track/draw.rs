@@ -39,7 +39,7 @@ pub(super) fn draw(trace: &mut Trace, stalls: &[Drawn]) {
                     .zip(stall.wait)
                     .is_none_or(|(to, wait)| to.track != wait.track);
             let wait = if first_of_worker { stall.wait } else { None };
-            let targets = piece.target.into_iter().chain(wait);
+            let targets = piece.target.into_iter().chain(wait).chain(piece.off);
             arrows.extend(targets.filter_map(|to| ends(track, piece.span, to)));
         }
     }

@@ -9,7 +9,7 @@ use crate::piece::{Edge, Piece, PieceKind};
 use crate::report::{Finding, Report};
 use crate::tally::on_cpu;
 use crate::timeline::Timeline;
-use gpustall_trace::{Interval, Nanos, Trace, TrackId};
+use gpustall_trace::{Interval, Nanos, Trace, TraceTime, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -36,6 +36,8 @@ pub(super) struct DrawnPiece {
     pub(super) args: Vec<(&'static str, Arg)>,
     /// The slice that it comes from.
     pub(super) target: Option<FlowTarget>,
+    /// The worst stretch off CPU of the stall, if it is in this piece.
+    pub(super) off: Option<FlowTarget>,
 }
 
 /// A slice that an arrow may reach.
@@ -87,34 +89,75 @@ pub(super) fn plan(trace: &Trace, report: &Report) -> Vec<Drawn> {
     let mut all = Vec::new();
     for (finding, stall, pieces) in chosen {
         let left_out = left_out.get(&finding).copied().unwrap_or(0);
-        let known = (&timeline, accounts.as_slice(), (finding, left_out));
-        if accounts
-            .get(stall.device)
-            .is_none_or(|account| account.device.is_none())
-        {
-            all.push(drawn(known, stall, stall.whole(), &pieces));
+        let worst = worst_off(&timeline, stall, &pieces);
+        let known = Known {
+            timeline: &timeline,
+            accounts: &accounts,
+            finding,
+            left_out,
+            worst,
+        };
+        let account = accounts.get(stall.device);
+        let recorded = account.is_some_and(|account| account.device.is_some());
+        if !recorded && timeline.kernel.is_empty() {
+            all.push(drawn(&known, stall, stall.whole(), &pieces));
             continue;
         }
-        // The parts of one device's stalls of several causes lie between each other.
+        // The parts of stalls of several causes lie between each other.
         for &part in &stall.parts {
             let inside = |piece: &&Piece| part.contains(piece.span.start);
             let pieces: Vec<Piece> = pieces.iter().filter(inside).copied().collect();
-            all.push(drawn(known, stall, part, &pieces));
+            all.push(drawn(&known, stall, part, &pieces));
         }
     }
     all
 }
 
-/// What a slice is drawn from: the timeline, the accounts, the finding and how many of its stalls
-/// are not drawn.
-type Known<'a> = (&'a Timeline<'a>, &'a [Account], (usize, u64));
-
-fn drawn(
-    (timeline, accounts, (finding, left_out)): Known<'_>,
+/// The longest stretch off CPU of the threads that a stall is charged to: where the piece begins
+/// in which it lies, and its slice.
+fn worst_off(
+    timeline: &Timeline<'_>,
     stall: &Stall,
-    span: Interval,
     pieces: &[Piece],
-) -> Drawn {
+) -> Option<(TraceTime, FlowTarget)> {
+    use PieceKind::{HandOff, UnknownWorker};
+    // A thread that waits for another one's batch is asleep, and that says nothing.
+    let tells = |kind| stall.cause.is_held_up() || !matches!(kind, HandOff | UnknownWorker);
+    let told = pieces.iter().filter(|piece| tells(piece.kind));
+    let offs = told.filter_map(|piece| {
+        let (length, off) = timeline.lane(piece.track?)?.worst_off(piece.span)?;
+        Some((length, piece.span.start, off))
+    });
+    let (_, at, off) = offs.max_by_key(|&(length, at, _)| (length, Reverse(at)))?;
+    let slice = timeline.trace.slices.get(off.slice)?;
+    let track = slice.track;
+    Some((
+        at,
+        FlowTarget {
+            track,
+            span: off.span,
+        },
+    ))
+}
+
+/// What a slice is drawn from.
+struct Known<'a> {
+    timeline: &'a Timeline<'a>,
+    accounts: &'a [Account],
+    /// Position of the finding, and how many of its stalls are not drawn.
+    finding: usize,
+    left_out: u64,
+    worst: Option<(TraceTime, FlowTarget)>,
+}
+
+fn drawn(known: &Known<'_>, stall: &Stall, span: Interval, pieces: &[Piece]) -> Drawn {
+    let &Known {
+        timeline,
+        accounts,
+        finding,
+        left_out,
+        worst,
+    } = known;
     let whole = span == stall.whole();
     let length = if whole { stall.lost } else { span.len() };
     let mut args = vec![
@@ -163,7 +206,7 @@ fn drawn(
         wait,
         pieces: pieces
             .iter()
-            .map(|piece| drawn_piece(timeline, length, wait, piece))
+            .map(|piece| drawn_piece(timeline, length, (wait, worst), piece))
             .collect(),
     }
 }
@@ -171,7 +214,7 @@ fn drawn(
 fn drawn_piece(
     timeline: &Timeline<'_>,
     whole: Nanos,
-    wait: Option<FlowTarget>,
+    (wait, worst): (Option<FlowTarget>, Option<(TraceTime, FlowTarget)>),
     piece: &Piece,
 ) -> DrawnPiece {
     let who = piece.track.map(|track| timeline.thread_name(track));
@@ -210,7 +253,17 @@ fn drawn_piece(
             track: slice.track,
             span: slice.span,
         }),
-        _ if matches!(piece.kind, PieceKind::Idle | PieceKind::Phase) => None,
+        _ if matches!(
+            piece.kind,
+            PieceKind::Idle
+                | PieceKind::Phase
+                | PieceKind::Preempted
+                | PieceKind::Blocked
+                | PieceKind::Unmarked
+        ) =>
+        {
+            None
+        }
         _ => wait,
     };
     DrawnPiece {
@@ -221,5 +274,8 @@ fn drawn_piece(
         },
         args,
         target,
+        off: worst
+            .filter(|&(at, _)| at == piece.span.start)
+            .map(|(_, off)| off),
     }
 }

@@ -32,12 +32,30 @@ pub struct Finding {
     pub worst: Vec<Stall>,
     /// What to change.
     pub remedy: String,
+    /// What the reader should know about the evidence of this finding; empty if nothing.
+    #[serde(default)]
+    pub caveat: String,
+    /// The predicted mean step for each number of workers, for data causes where what a batch costs
+    /// is known.
+    #[serde(default)]
+    pub worker_counts: Vec<WorkerCount>,
     /// The mean step that the prediction is compared with.
     pub step_ns: Option<u64>,
     /// The mean step without this loss.
     pub predicted_step_ns: Option<u64>,
     /// What the prediction takes for granted.
     pub assumption: String,
+}
+
+/// What is predicted of a number of workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerCount {
+    /// How many workers.
+    pub workers: u64,
+    /// The mean step with so many.
+    pub predicted_step_ns: u64,
+    /// Whether the CPUs of the job are what keeps it from being shorter.
+    pub cpus_are_the_limit: bool,
 }
 
 /// One link of a finding's chain.

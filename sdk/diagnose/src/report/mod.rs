@@ -2,9 +2,11 @@
 
 mod finding;
 mod tables;
+mod threads;
 
-pub use finding::{Finding, Link, Stall, StallPiece};
+pub use finding::{Finding, Link, Stall, StallPiece, WorkerCount};
 pub use tables::{CudaCall, Fault, Loader, Phase, Queue, Unfinished, Worker};
+pub use threads::{Function, Process, Thread, Usage, WorstOff};
 
 use crate::stats::Distribution;
 use serde::{Deserialize, Serialize};
@@ -59,6 +61,13 @@ pub struct Report {
     pub loaders: Vec<Loader>,
     /// Threads that made batches in the window.
     pub workers: Vec<Worker>,
+    /// Threads that the kernel was asked about: those that train first, then those that make
+    /// batches, then the busiest.
+    #[serde(default)]
+    pub threads: Vec<Thread>,
+    /// Their processes, the busiest first; sums over all their watched threads.
+    #[serde(default)]
+    pub processes: Vec<Process>,
     /// Phases that the user marked, on the threads that run steps, in the window.
     pub phases: Vec<Phase>,
     /// Calls of the CUDA runtime and driver in the window, the most time in total first.
@@ -78,7 +87,7 @@ pub struct Report {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
     /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, `gpustall run`, or `foreign trace`
-    /// (of another profiler).
+    /// (of another profiler); `+ sidecar` follows where the kernel's events were recorded.
     pub level: String,
     /// What there is.
     pub have: Vec<String>,

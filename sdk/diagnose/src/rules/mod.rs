@@ -1,12 +1,24 @@
-//! The table of precedence: what a moment in which a device did not compute is charged to.
+//! The tables of precedence: what a moment in which a device did not compute is charged to.
 //!
 //! A stall is cut wherever one of the facts of a [`Moment`] changes; each piece is charged to the
-//! cause of the first rule that says one. The engine has no other rules, and `docs/causes.md`
-//! prints these.
+//! cause of the first rule that says one. [`WAIT_RULES`] say the cause of a moment inside a
+//! loader's call, and [`TRAINER_RULES`] stand in the place of [`RULES`] where no device was recorded.
+//! The engine has no other rules, and `docs/causes.md` prints these.
 
 mod moment;
+mod print;
+mod state;
+mod trainer;
+mod wait;
 
 pub use moment::{Activity, Moment, Operation};
+pub use print::{table, trainer_table, wait_table};
+pub use state::{BlockedOn, ThreadState};
+pub(crate) use trainer::blocks;
+pub use trainer::{TRAINER_RULES, TrainerMoment, TrainerRule, judge_trainer};
+pub use wait::{
+    MIN_FREE_CPUS, Place, WAIT_RULES, WORKERS_BUSY_SHARE, WaitMoment, WaitRule, judge_wait,
+};
 
 use crate::cause::Cause;
 
@@ -38,7 +50,7 @@ fn when(is: bool, cause: Cause) -> Option<Cause> {
 }
 
 /// The table. The first rule that matches charges the moment; the last one always does.
-pub const RULES: [Rule; 16] = [
+pub const RULES: [Rule; 18] = [
     Rule {
         id: "copy-pageable",
         charges: "transfer.pageable",
@@ -97,11 +109,21 @@ pub const RULES: [Rule; 16] = [
         test: |m| when(m.submitted, Cause::GpuLaunchLatency),
     },
     Rule {
+        id: "preempted",
+        charges: "host.preempted",
+        definition: "Not submitted from here on. What the host does is what the launcher does, \
+            and while nothing is asked of it, what the feeder does. That thread waits for a CPU, \
+            and is not in a loader's call.",
+        test: |m| {
+            let data = matches!(m.host(), Some(Activity::WaitsForData(_)));
+            let waits = m.state == ThreadState::WaitsForCpu;
+            when(!data && waits, Cause::HostPreempted)
+        },
+    },
+    Rule {
         id: "allocation",
         charges: "alloc.device",
-        definition: "Not submitted from here on. What the host does is what the launcher does, \
-            and while nothing is asked of it, what the feeder does. It is in a driver call that \
-            allocates or frees.",
+        definition: "The host is in a driver call that allocates or frees.",
         test: |m| when(m.host() == Some(Activity::Allocates), Cause::AllocDevice),
     },
     Rule {
@@ -144,7 +166,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         id: "data",
-        charges: "data, data.compute, data.contended, data.startup",
+        charges: "a row of the table of waits",
         definition: "The host is in a loader's `iter()` or `next()`, or in an annotation that \
             names one. Of nested waits and phases the innermost counts.",
         test: |m| match m.host() {
@@ -171,6 +193,13 @@ pub const RULES: [Rule; 16] = [
             (true, false) => Some(Cause::Host),
             (true, true) => None,
         },
+    },
+    Rule {
+        id: "blocked",
+        charges: "host.blocked",
+        definition: "The host is in no call of the driver and in no operator, and its thread is \
+            blocked, on something else than its own process's threads and the driver of a device.",
+        test: |m| when(m.host().is_none() && blocks(m.state), Cause::HostBlocked),
     },
     Rule {
         id: "stretch",
@@ -206,24 +235,4 @@ pub fn judge(moment: &Moment) -> (&'static Rule, Cause) {
     matches
         .next()
         .unwrap_or((&RULES[RULES.len() - 1], Cause::Unknown))
-}
-
-/// The table as Markdown, as it stands in `docs/causes.md`.
-pub fn table() -> String {
-    let head = "| | rule | charges | when |\n|---|---|---|---|\n".to_owned();
-    RULES.iter().enumerate().fold(head, |table, (i, rule)| {
-        let Rule {
-            id,
-            charges,
-            definition,
-            ..
-        } = rule;
-        let charges = charges.split(", ").map(|cause| format!("`{cause}`"));
-        let charges: Vec<String> = charges.collect();
-        format!(
-            "{table}| {} | {id} | {} | {definition} |\n",
-            i + 1,
-            charges.join(", ")
-        )
-    })
 }

@@ -1,5 +1,6 @@
 //! The facts about one moment of a stall that the table asks for.
 
+use super::ThreadState;
 use crate::cause::Cause;
 
 /// What a device operation that is no compute kernel does.
@@ -51,6 +52,9 @@ pub struct Moment {
     pub launcher: Option<Activity>,
     /// What the thread that gives the launcher its work does; `None` too if it is the launcher.
     pub feeder: Option<Activity>,
+    /// What the scheduler says of the thread that does it: the launcher, and while nothing is asked
+    /// of it, the feeder.
+    pub state: ThreadState,
     /// Whether the moment lies in a stretch without a launch that stands out, and not in a call
     /// of the framework that this marked itself.
     pub stands_out: bool,

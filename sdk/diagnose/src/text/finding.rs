@@ -4,14 +4,18 @@ use super::wrap::paragraph;
 use crate::links::percent;
 use crate::piece::Edge;
 use crate::report::{Finding, Link, Stall};
+use crate::worker_counts::in_words;
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 
 /// Pieces of a stall below this share of it are not printed.
 const SMALLEST_PIECE: f64 = 0.01;
 
-/// One finding, under its number.
-pub(super) fn write(f: &mut String, number: usize, finding: &Finding) -> fmt::Result {
+/// The finding of this number, the first one being 1.
+pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt::Result {
+    let Some((finding, before)) = findings.get(..number).and_then(<[_]>::split_last) else {
+        return Ok(());
+    };
     let lost = Nanos::new(finding.lost_ns);
     let of = finding
         .loader
@@ -36,12 +40,23 @@ pub(super) fn write(f: &mut String, number: usize, finding: &Finding) -> fmt::Re
     paragraph(f, "   try: ", "     ", &finding.remedy)?;
     if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
         let line = format!(
-            "a step of {} instead of {} ({})",
+            "at best a step of {} instead of {} ({})",
             Nanos::new(predicted),
             Nanos::new(step),
             finding.assumption
         );
         paragraph(f, "   worth: ", "     ", &line)?;
+    }
+    // Findings of one loader have the same counts.
+    let told = before
+        .iter()
+        .any(|other| other.worker_counts == finding.worker_counts);
+    if !finding.worker_counts.is_empty() && !told {
+        let line = in_words(&finding.worker_counts);
+        paragraph(f, "   step by workers: ", "     ", &line)?;
+    }
+    if !finding.caveat.is_empty() {
+        paragraph(f, "   but: ", "     ", &finding.caveat)?;
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Rows of the tables, and the line of a device.
 
 use crate::links::percent;
-use crate::report::{CudaCall, Device, Loader, Worker};
+use crate::report::{CudaCall, Device, Loader, Process, Thread, Usage, Worker};
+use crate::state_links::bytes;
 use gpustall_trace::Nanos;
 use std::fmt::{self, Write};
 
@@ -75,5 +76,37 @@ pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
         worker.runnable_share.map_or(String::new(), percent),
         worker.blocked_share.map_or(String::new(), percent),
         worker.loader.clone().unwrap_or_default(),
+    ]
+}
+
+pub(super) fn thread_row(thread: &Thread) -> Vec<String> {
+    let worst = thread.worst_off_cpu.as_ref().map(|worst| worst.length_ns);
+    usage_row(thread.name.clone(), worst, &thread.usage)
+}
+
+pub(super) fn process_row(process: &Process) -> Vec<String> {
+    let name = format!("{} ({} threads)", process.name, process.threads);
+    usage_row(name, None, &process.usage)
+}
+
+fn usage_row(name: String, worst: Option<u64>, usage: &Usage) -> Vec<String> {
+    let watched = Nanos::new(usage.watched_ns);
+    let share = |ns: u64| percent(Nanos::new(ns).share_of(watched));
+    let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());
+    let switches = usage.voluntary_switches.zip(usage.preemptions);
+    let faults = usage.minor_faults.zip(usage.major_faults);
+    vec![
+        name,
+        share(usage.on_cpu_ns),
+        share(usage.runnable_ns),
+        share(usage.blocked_ns),
+        worst.map_or(String::new(), |ns| Nanos::new(ns).to_string()),
+        number(switches.map(|(voluntary, preempted)| voluntary.saturating_add(preempted))),
+        number(usage.preemptions),
+        number(faults.map(|(minor, major)| minor.saturating_add(major))),
+        match usage.disk_read_bytes {
+            0 => String::new(),
+            n => bytes(n),
+        },
     ]
 }

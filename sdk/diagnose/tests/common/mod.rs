@@ -7,6 +7,8 @@
 )]
 
 pub mod device;
+pub mod kernel;
+pub mod planted;
 
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{

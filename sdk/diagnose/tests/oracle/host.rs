@@ -1,6 +1,7 @@
 //! What the host does in one moment.
 
 use super::{Call, CallKind, Mark, Op, OpKind, Run};
+use crate::state_oracle::{Kernel, State};
 use std::cmp::Reverse;
 
 pub struct Host<'a> {
@@ -39,7 +40,10 @@ impl<'a> Host<'a> {
             if let Some(from) = free {
                 let gap = (u64::max(from, window.0), call.start.min(window.1));
                 if gap.0 < gap.1 {
-                    let open = |&t: &u64| self.explains(call.thread, t).is_none();
+                    let open = |&t: &u64| {
+                        self.explains(call.thread, t).is_none()
+                            && self.held_up(call.thread, false, t).is_none()
+                    };
                     gaps.push((gap, (gap.0..gap.1).filter(open).count() as u64 * unit));
                 }
             }
@@ -66,15 +70,43 @@ impl<'a> Host<'a> {
             return Some(cause);
         }
         let feeder = self.threads(launcher).get(1).copied()?;
-        let works = self
+        match self.works(launcher, t) {
+            true => None,
+            false => self.marked(feeder, t),
+        }
+    }
+
+    /// Whether a thread is in any call or operator.
+    fn works(&self, thread: usize, t: u64) -> bool {
+        let called = self
             .run
             .calls
             .iter()
-            .any(|call| call.thread == launcher && call.start <= t && t < call.end)
-            || self.run.marks.iter().any(|&(thread, mark, start, end)| {
-                thread == launcher && mark == Mark::Operator && start <= t && t < end
-            });
-        if works { None } else { self.marked(feeder, t) }
+            .any(|call| call.thread == thread && call.start <= t && t < call.end);
+        called
+            || self.run.marks.iter().any(|&(of, mark, start, end)| {
+                of == thread && mark == Mark::Operator && start <= t && t < end
+            })
+    }
+
+    /// What holds up the thread that counts: the launcher while it does anything, else its feeder.
+    pub fn held_up(&self, launcher: usize, staging: bool, t: u64) -> Option<&'static str> {
+        let threads = self.threads(launcher);
+        let feeder = threads.get(1).copied();
+        let launches = staging
+            || self.marked(launcher, t).is_some()
+            // A thread that is its own feeder may be in an operator and still do nothing known.
+            || (feeder.is_some() && self.works(launcher, t));
+        let thread = match launches {
+            true => launcher,
+            false => feeder.unwrap_or(launcher),
+        };
+        let does = launches || feeder.is_some_and(|feeder| self.marked(feeder, t).is_some());
+        match self.run.kernel.state(thread, t) {
+            State::Waits => Some("host.preempted"),
+            state if !does && Kernel::holds_up(state) => Some("host.blocked"),
+            _ => None,
+        }
     }
 
     fn marked(&self, thread: usize, t: u64) -> Option<&'static str> {

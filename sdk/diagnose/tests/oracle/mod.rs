@@ -7,6 +7,7 @@
 
 mod host;
 
+use crate::state_oracle::Kernel;
 use host::Host;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -67,6 +68,8 @@ pub struct Run {
     pub marks: Vec<(usize, Mark, u64, u64)>,
     /// Start of the one step, if there is one.
     pub steps: Option<u64>,
+    /// What the scheduler says of the threads.
+    pub kernel: Kernel,
 }
 
 impl Run {
@@ -302,6 +305,15 @@ fn cause(
         };
     }
     // 3: not submitted.
+    let staging = state.launcher.is_some_and(|launcher| {
+        launcher == 1 && run.steps.is_some() && host.stages(launcher, (a, b), t, depends)
+    });
+    if let Some(launcher) = state.launcher
+        && let Some(held) = host.held_up(launcher, staging, t)
+        && (held == "host.preempted" || (next.is_some() && run.steps.is_some()))
+    {
+        return held;
+    }
     let explained = state
         .launcher
         .and_then(|launcher| host.explains(launcher, t));
@@ -311,11 +323,7 @@ fn cause(
         }
         return cause;
     }
-    if let Some(launcher) = state.launcher
-        && launcher == 1
-        && run.steps.is_some()
-        && host.stages(launcher, (a, b), t, depends)
-    {
+    if staging {
         return "transfer.staging";
     }
     let refills = state.drained.is_some_and(|end| end <= t) || state.lead > 0;

@@ -1,8 +1,11 @@
 //! Writes traces with everything that viewers stumble over, for the check against real Perfetto.
 //!
-//! `cargo run --release -p gpustall-trace --example sample_traces -- DIRECTORY`
+//! `cargo run --release -p gpustall-trace --example sample_traces -- DIRECTORY [ROUNDS]`
+//!
+//! With ROUNDS only a trace of four times as many stretches off CPU is written, `switches.trace.json.gz`.
 
 mod corners;
+mod kernel;
 mod loader;
 
 use corners::corners;
@@ -10,6 +13,7 @@ use gpustall_trace::{
     Interval, Meta, Pid, Process, Slice, State, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
     write_finished,
 };
+use kernel::kernel;
 use loader::{loader, write_partial};
 use std::path::Path;
 
@@ -18,11 +22,19 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 fn main() -> Result<()> {
     let directory = std::env::args_os()
         .nth(1)
-        .ok_or("usage: sample_traces DIRECTORY")?;
+        .ok_or("usage: sample_traces DIRECTORY [ROUNDS]")?;
     let directory = Path::new(&directory);
     std::fs::create_dir_all(directory)?;
+    if let Some(rounds) = std::env::args().nth(2) {
+        let trace = kernel(rounds.parse()?);
+        let began = std::time::Instant::now();
+        let stats = write_finished(&directory.join("switches.trace.json.gz"), &trace)?;
+        println!("{:.1} s: {stats:?}", began.elapsed().as_secs_f64());
+        return Ok(());
+    }
     for (name, trace) in [
         ("empty.trace.json", empty()),
+        ("kernel.trace.json", kernel(1_000)),
         ("corners.trace.json", corners()),
         ("corners.trace.json.gz", corners()),
         ("loader.trace.json.gz", loader(2_000)),

@@ -73,8 +73,12 @@ impl Tables {
     /// Adds a track, or finds the thread that it is.
     pub(super) fn track(&mut self, mut track: Track) -> (TrackId, bool) {
         if let Some(&known) = self.tracks.get(&(track.pid, track.tid)) {
-            let kind = self.trace.tracks[known.index()].kind;
-            if (kind, track.kind) == (TrackKind::Thread, TrackKind::Thread) {
+            let thread = &mut self.trace.tracks[known.index()];
+            if (thread.kind, track.kind) == (TrackKind::Thread, TrackKind::Thread) {
+                // Its recorder did not know its name.
+                if self.trace.strings.get(thread.name) == format!("thread {}", track.tid) {
+                    thread.name = track.name;
+                }
                 return (known, true);
             }
             let mut free = (FIRST_TID..u32::MAX).map(Tid);

@@ -64,10 +64,17 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
                     (None, false) => (None, TrackKind::Synthetic),
                 };
                 let named = c.processes.thread(lane);
+                let mut name = named.name_or(own.tid, "thread", &mut trace.strings);
+                // A recorder with numbers of its own calls a thread without a name by that.
+                if let (Some((_, of)), Some(number)) = (anchor, own.tid.number())
+                    && trace.strings.get(name) == number.to_string()
+                {
+                    name = trace.strings.intern(&format!("thread {of}"));
+                }
                 Track {
                     pid,
                     tid: Tid(tid.map_or(FIRST_TID, |tid| tid as u32)),
-                    name: named.name_or(own.tid, "thread", &mut trace.strings),
+                    name,
                     sort: named.sort,
                     kind,
                 }

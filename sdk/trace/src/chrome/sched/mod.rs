@@ -1,7 +1,9 @@
 //! Scheduler tracks: the stretches off CPU as the kernel's own trace text, which viewers turn into
 //! a state for each thread and a lane for each CPU.
 
+mod cpus;
 mod interval;
+mod keys;
 mod options;
 mod pick;
 mod replay;

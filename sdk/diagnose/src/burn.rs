@@ -1,0 +1,151 @@
+//! What to change, in Burn's words.
+
+use crate::advice::advice;
+use crate::cause::Cause;
+use crate::links::percent;
+use crate::remedy::Facts;
+use crate::rules::WORKERS_BUSY_SHARE;
+use gpustall_trace::Nanos;
+
+const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
+    item be a whole batch";
+
+/// What to change.
+pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> String {
+    match cause {
+        Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
+            before the work between two epochs, or have fewer, longer epochs. Open files and \
+            build indexes when the data set is made, not with the first item."
+            .to_owned(),
+        Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
+            after the next step has been submitted."
+            .to_owned(),
+        Cause::HostCheckpoint => "save less often, or write the file on a thread of its own from \
+            a copy of the weights."
+            .to_owned(),
+        Cause::Data | Cause::DataCompute if facts.in_process => in_process(facts),
+        Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
+            (instrument::batcher), so that the next recording says which worker and which stage."
+            .to_owned(),
+        cause if cause.is_batch() => with_workers(facts),
+        cause => advice(cause, facts.framework, facts.signs).to_owned(),
+    }
+}
+
+fn in_process(facts: &Facts<'_>) -> String {
+    let Some(need) = facts.need() else {
+        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.");
+    };
+    let (cost, enough) = (need.cost(), need.workers);
+    if need.fits {
+        format!(
+            "make batches on workers, .num_workers({enough}): {cost}, so {}, with {:.1} CPUs \
+             beside the trainer's{}. Or {CHEAPER}.",
+            count(enough, "worker keeps up", "workers keep up"),
+            need.cpus,
+            may_use(facts.cpus),
+        )
+    } else {
+        format!(
+            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+             {:.1} beside the trainer's.",
+            facts.cpus, need.cpus
+        )
+    }
+}
+
+fn with_workers(facts: &Facts<'_>) -> String {
+    let have = facts.workers.len() as u64;
+    if let Some(share) = facts.contended {
+        return contended(facts, have, share);
+    }
+    if facts.cause == Cause::DataWorkerLimit {
+        return worker_limit(facts, have, |n| format!(".num_workers({n})"), CHEAPER);
+    }
+    let busy = facts.busy().unwrap_or(0.0);
+    if have > 0 && busy < WORKERS_BUSY_SHARE {
+        return format!(
+            "the workers are in get and collate for only {} of the window: before adding more, \
+             see what holds them. And {CHEAPER}.",
+            percent(busy)
+        );
+    }
+    match facts.need().filter(|need| need.workers > have) {
+        Some(need) if need.fits => format!(
+            ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside the trainer's{}. Or \
+             {CHEAPER}.",
+            need.workers,
+            need.cost(),
+            need.cpus,
+            may_use(facts.cpus),
+        ),
+        Some(need) => format!(
+            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
+             so {:.1} beside the trainer's.",
+            facts.cpus,
+            need.cost(),
+            need.cpus
+        ),
+        _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
+    }
+}
+
+/// The least number of workers that make the step as short as more of them can.
+pub(crate) fn worker_limit(
+    facts: &Facts<'_>,
+    have: u64,
+    set: impl Fn(u64) -> String,
+    cheaper: &str,
+) -> String {
+    let counts = facts.worker_counts();
+    let least = counts.iter().map(|count| count.predicted_step_ns).min();
+    let best = counts
+        .iter()
+        .find(|count| Some(count.predicted_step_ns) == least);
+    match best.filter(|best| best.workers > have) {
+        Some(best) => format!(
+            "{} instead of {have}: all workers are busy and CPUs are free, a step of {} is predicted. \
+             Or {cheaper}.",
+            set(best.workers),
+            Nanos::new(best.predicted_step_ns)
+        ),
+        None => format!(
+            "more workers, while CPUs are free: {}. Or {cheaper}.",
+            set(have + 1)
+        ),
+    }
+}
+
+/// Workers that are short of CPUs: more of them make no batch sooner.
+fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
+    let why = format!(
+        "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
+         more of them do not help",
+        percent(share),
+        may_use(facts.cpus),
+    );
+    let room = match facts.fitting() {
+        _ if facts.kernel.foreign_holder().is_some() => {
+            let who = facts.kernel.foreign_holder().unwrap_or_default();
+            format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
+        }
+        Some(fitting) if fitting < have => {
+            format!(" .num_workers({fitting}) instead of {have} would leave the trainer a CPU.")
+        }
+        Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
+        None => String::new(),
+    };
+    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}")
+}
+
+fn may_use(cpus: u32) -> String {
+    if cpus == 0 {
+        String::new()
+    } else {
+        format!(" (this job may use {cpus})")
+    }
+}
+
+fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}

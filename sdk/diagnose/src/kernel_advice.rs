@@ -1,0 +1,216 @@
+//! What to change where the scheduler names the cause.
+
+use crate::cause::Cause;
+use crate::framework::Framework::{self, Burn, PyTorch};
+use crate::links::percent;
+use crate::rules::BlockedOn;
+use crate::state_links::by_name;
+use crate::threads::{StateSums, Who, tid_of};
+use crate::timeline::Timeline;
+use gpustall_trace::{Nanos, Tid};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Workers that had the CPU for at least this share of the time for which a thread waited for one
+/// are why it waited.
+const OWN_MIN_SHARE: f64 = 0.5;
+
+/// Another one is named that had the CPU for at least this share of that time.
+const HOLDER_MIN_SHARE: f64 = 0.25;
+
+/// What the kernel's evidence of a finding says that the advice depends on.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct KernelSigns {
+    /// Who of others than the job had the CPU for most of the time that was waited for one.
+    holder: Option<(String, f64)>,
+    /// Share of that time in which the job's own workers had it.
+    own_workers: f64,
+    /// Who ended most of the waits on locks.
+    waker: Option<(String, f64)>,
+    /// What most of the blocked time was for.
+    blocked: Option<BlockedOn>,
+    /// Whether the kernel freed memory for the threads, rather than only mapping it.
+    reclaims: bool,
+}
+
+impl KernelSigns {
+    /// From the states of a finding's threads.
+    pub(crate) fn of(timeline: &Timeline<'_>, states: &StateSums) -> Self {
+        let first = |of: &BTreeMap<Who, Nanos>, whole: Nanos| {
+            let names = by_name(timeline, of);
+            let (name, ns) = names.into_iter().next()?;
+            Some((name, ns.share_of(whole)))
+        };
+        // Nobody is told to stop his own job.
+        let mut others = states.held_by.clone();
+        others.retain(|(_, tid), _| tid.is_none_or(|tid| timeline.kernel.get(tid).is_none()));
+        let workers: BTreeSet<Tid> = timeline
+            .serves
+            .keys()
+            .filter_map(|&track| tid_of(timeline.trace, track))
+            .collect();
+        let own = states
+            .held_by
+            .iter()
+            .filter(|((_, tid), _)| tid.is_some_and(|t| workers.contains(&t)));
+        let own: Nanos = own.map(|(_, &ns)| ns).sum();
+        let most = states.blocked.iter().max_by_key(|&(_, ns)| ns);
+        let locks = states.blocked_in(|on| on == BlockedOn::Lock);
+        let reclaims = states
+            .tids
+            .iter()
+            .filter_map(|&tid| timeline.kernel.get(tid));
+        Self {
+            holder: first(&others, states.waiting),
+            own_workers: own.share_of(states.waiting),
+            waker: first(&states.woken_by, locks),
+            blocked: most.map(|((on, ..), _)| *on),
+            reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
+        }
+    }
+
+    /// Whether the job's own workers are who had the CPU.
+    pub(crate) fn by_own_workers(&self) -> bool {
+        self.own_workers >= OWN_MIN_SHARE
+    }
+
+    /// Who had the CPU, if it was not the job's workers.
+    pub(crate) fn foreign_holder(&self) -> Option<&str> {
+        let holder = self.holder.as_ref().filter(|_| !self.by_own_workers())?;
+        (holder.1 >= HOLDER_MIN_SHARE).then_some(holder.0.as_str())
+    }
+}
+
+/// What to change; empty for causes that have advice of their own.
+pub(crate) fn advice(
+    cause: Cause,
+    framework: Framework,
+    signs: &KernelSigns,
+    workers: Option<(u64, u64)>,
+) -> String {
+    match cause {
+        Cause::DataIo => io(framework, signs),
+        Cause::DataMemory => memory(framework, signs),
+        Cause::DataLock => lock(framework, signs),
+        Cause::HostPreempted => preempted(framework, signs, workers),
+        Cause::HostBlocked => blocked(signs),
+        _ => String::new(),
+    }
+}
+
+fn io(framework: Framework, signs: &KernelSigns) -> String {
+    if signs.blocked == Some(BlockedOn::Peer) {
+        let more = match framework {
+            Burn => ".num_workers(n)",
+            PyTorch => "num_workers and prefetch_factor",
+        };
+        return format!(
+            "whoever makes batches waits for the other end of a connection: keep what it sends on a \
+             local disk or in memory, ask for a whole batch at once, or raise {more}: who waits \
+             needs no CPU."
+        );
+    }
+    let more = match framework {
+        Burn => {
+            "more workers, .num_workers(n), overlap their reads, since who waits for a disk needs \
+                 no CPU; or keep the items in memory (InMemDataset)"
+        }
+        PyTorch => {
+            "more workers, num_workers=n, overlap their reads, since who waits for a disk needs \
+                    no CPU, and prefetch_factor reads further ahead; or keep the data in memory"
+        }
+    };
+    format!(
+        "{more}. Read a whole batch in one piece, in the order of the file, so that the kernel reads \
+         ahead, and put the data on a faster disk where it does not fit in memory."
+    )
+}
+
+fn memory(framework: Framework, signs: &KernelSigns) -> String {
+    if signs.reclaims {
+        let fewer = match framework {
+            Burn => "fewer workers hold fewer batches",
+            PyTorch => "a smaller prefetch_factor and fewer workers hold fewer batches",
+        };
+        return format!(
+            "the kernel frees memory before it gives any: raise the memory limit of the job (memory.max \
+             of its control group), or use less: {fewer}."
+        );
+    }
+    let buffers = match framework {
+        Burn => {
+            "keep the buffers of a batch and fill them again, instead of a new Vec for each item"
+        }
+        PyTorch => {
+            "fill buffers that are kept (torch.stack(..., out=...)), instead of new arrays for each item"
+        }
+    };
+    format!(
+        "{buffers}: pages that are given back are faulted in anew. Without a change of the program: huge \
+         pages (transparent_hugepage=always) make 512 faults one, and \
+         MALLOC_MMAP_THRESHOLD_=1073741824 with MALLOC_TRIM_THRESHOLD_=1073741824 (glibc), or another \
+         allocator, keep freed memory."
+    )
+}
+
+fn lock(framework: Framework, signs: &KernelSigns) -> String {
+    let who = signs.waker.as_ref().map_or(String::new(), |(name, share)| {
+        format!(" ({name} ended {} of the waits)", percent(*share))
+    });
+    let own = match framework {
+        Burn => "a reader for each worker thread, or one lock for each file",
+        PyTorch => "a handle for each worker, opened in worker_init_fn",
+    };
+    format!(
+        "batches are made one after the other{who}: hold the lock only to take what is needed and work \
+         outside of it, or split it: {own}. More workers do not help."
+    )
+}
+
+fn preempted(framework: Framework, signs: &KernelSigns, workers: Option<(u64, u64)>) -> String {
+    if signs.by_own_workers() {
+        let fewer = match (workers, framework) {
+            (Some((fitting, have)), Burn) if fitting < have => {
+                format!(".num_workers({fitting}) instead of {have} leaves the trainer a CPU")
+            }
+            (Some((fitting, have)), PyTorch) if fitting < have => {
+                format!("num_workers={fitting} instead of {have} leaves the trainer a CPU")
+            }
+            _ => "fewer workers leave the trainer a CPU".to_owned(),
+        };
+        return format!(
+            "the loader's own workers have its CPU: {fewer}; or give the job more CPUs."
+        );
+    }
+    let who = match signs.foreign_holder() {
+        Some(name) => format!("{name} has its CPU: stop it or move it elsewhere"),
+        None => "others have its CPU: see what else runs".to_owned(),
+    };
+    format!(
+        "{who}, or give the job CPUs of its own (taskset, cpuset, a CPU request of the container)."
+    )
+}
+
+fn blocked(signs: &KernelSigns) -> String {
+    let what = match signs.blocked {
+        Some(BlockedOn::Lock) => match &signs.waker {
+            Some((name, _)) => format!(
+                "{name} is who it waits for: give it less to do, or do not wait for it in the step"
+            ),
+            None => "find the lock or the channel that it waits for, and do not wait in the step"
+                .to_owned(),
+        },
+        Some(BlockedOn::File) => {
+            "move reading and writing of files (logs, samples, checkpoints) to a thread of its own"
+                .to_owned()
+        }
+        Some(BlockedOn::Memory) => {
+            "give the job more memory (memory.max of its control group), or let it use less"
+                .to_owned()
+        }
+        Some(BlockedOn::Peer) => {
+            "talk to the other end on a thread of its own, not in the step".to_owned()
+        }
+        _ => "find what it waits for".to_owned(),
+    };
+    format!("{what}. Mark the place (instrument::phase), so that the next recording names it.")
+}

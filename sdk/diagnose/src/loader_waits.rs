@@ -1,0 +1,61 @@
+//! The waits for one loader as a whole, of which the scheduler may make several causes.
+
+use crate::cause::{Cause, Severity};
+use crate::charge::Stall;
+use crate::events::LoaderKey;
+use crate::finding::{GroupKey, Run, group_of};
+use gpustall_trace::Nanos;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where locks take more than this share of the waits for a loader, no step is predicted for other
+/// numbers of workers: they would wait for each other.
+pub const MAX_LOCKED_SHARE: f64 = 0.1;
+
+impl Run<'_> {
+    /// Of each loader whose waits cost enough together, but no cause of them alone, the largest.
+    pub(crate) fn divided(&self, groups: &BTreeMap<GroupKey, Vec<&Stall>>) -> BTreeSet<GroupKey> {
+        let mut of_loader: BTreeMap<LoaderKey, Vec<(Nanos, GroupKey)>> = BTreeMap::new();
+        for (&(cause, loader), stalls) in groups {
+            if let Some(loader) = loader.filter(|_| cause.is_batch()) {
+                let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
+                let key = (cause, Some(loader));
+                of_loader.entry(loader).or_default().push((lost, key));
+            }
+        }
+        let largest = |causes: Vec<(Nanos, GroupKey)>| {
+            let all: Nanos = causes.iter().map(|&(lost, _)| lost).sum();
+            Severity::of(all.share_of(self.device))?;
+            causes.into_iter().max().map(|(_, key)| key)
+        };
+        of_loader.into_values().filter_map(largest).collect()
+    }
+
+    /// Whether workers of a loader hold each other up, so that more of them make no batch sooner.
+    pub(crate) fn is_serial(&self, loader: Option<LoaderKey>) -> bool {
+        let (mut all, mut locked) = (Nanos::ZERO, Nanos::ZERO);
+        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
+            let (cause, of) = group_of(self.timeline, stall);
+            if cause.is_batch() && of == loader {
+                all += stall.lost;
+                if cause == Cause::DataLock {
+                    locked += stall.lost;
+                }
+            }
+        }
+        locked.share_of(all) > MAX_LOCKED_SHARE
+    }
+
+    /// Share of all waits for a loader that a finding is, where the scheduler divides them.
+    pub(crate) fn share_of_waits(&self, (cause, loader): GroupKey, lost: Nanos) -> Option<f64> {
+        if self.timeline.kernel.is_empty() || !cause.is_batch() {
+            return None;
+        }
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        let waits = stalls.filter(|stall| {
+            let (cause, of) = group_of(self.timeline, stall);
+            cause.is_batch() && of == loader
+        });
+        let all: Nanos = waits.map(|stall| stall.lost).sum();
+        Some(lost.share_of(all))
+    }
+}

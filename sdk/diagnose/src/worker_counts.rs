@@ -1,0 +1,133 @@
+//! The predicted step for each number of workers.
+
+use crate::report::WorkerCount;
+use gpustall_trace::Nanos;
+
+/// No more numbers of workers than this are predicted.
+pub const MAX_WORKER_COUNTS: u32 = 128;
+
+/// What batches and steps cost, on average.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs {
+    /// To make a batch, without the time in which the worker had no CPU.
+    pub(crate) unhindered: Nanos,
+    /// CPU time of that.
+    pub(crate) cpu: Nanos,
+    /// The rest of a step.
+    pub(crate) rest: Nanos,
+    /// Threads that train, each with batches of its own.
+    pub(crate) trainers: u64,
+    /// CPUs that the job may use, and what of them others keep busy.
+    pub(crate) cpus: u32,
+    pub(crate) taken: f64,
+}
+
+impl Costs {
+    /// The predicted step for 1 to twice as many workers as CPUs: the longest of the rest of the
+    /// step, of what so many workers need for a batch, and of what the CPUs need for both.
+    pub(crate) fn counts(&self) -> Vec<WorkerCount> {
+        let most = self.cpus.saturating_mul(2).min(MAX_WORKER_COUNTS);
+        (1..=u64::from(most))
+            .map(|workers| self.count(workers))
+            .collect()
+    }
+
+    fn count(&self, workers: u64) -> WorkerCount {
+        let trainers = self.trainers.max(1);
+        let making = self.unhindered.get().saturating_mul(trainers) / workers.max(1);
+        let free = (f64::from(self.cpus) - self.taken).max(1.0);
+        let work = (self.cpu + self.rest).get() as f64 * trainers as f64;
+        let cpus = (work / free) as u64;
+        let step = self.rest.get().max(making).max(cpus);
+        WorkerCount {
+            workers,
+            predicted_step_ns: step,
+            cpus_are_the_limit: cpus > making && cpus > self.rest.get(),
+        }
+    }
+}
+
+/// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
+/// ms`.
+pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
+    const SHOWN: usize = 5;
+    let least = counts.iter().map(|count| count.predicted_step_ns).min();
+    let enough = counts
+        .iter()
+        .position(|count| Some(count.predicted_step_ns) == least);
+    let enough = enough.unwrap_or(0);
+    let mut shown: Vec<usize> = match enough {
+        0..SHOWN => (0..enough).collect(),
+        _ => [0, 1, 3, 7, 15, 31, 63]
+            .into_iter()
+            .filter(|&at| at < enough)
+            .collect(),
+    };
+    shown.truncate(SHOWN);
+    let time = |at: usize| {
+        let ns = counts.get(at).map_or(0, |count| count.predicted_step_ns);
+        Nanos::new(ns).to_string()
+    };
+    let mut words: Vec<String> = shown
+        .iter()
+        .map(|&at| format!("{}: {}", at + 1, time(at)))
+        .collect();
+    words.push(format!("{} and more: {}", enough + 1, time(enough)));
+    if counts
+        .get(enough)
+        .is_some_and(|count| count.cpus_are_the_limit)
+    {
+        words.push("then the CPUs are the limit".to_owned());
+    }
+    words.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
+        Costs {
+            unhindered: Nanos::new(unhindered * MS),
+            cpu: Nanos::new(cpu * MS),
+            rest: Nanos::new(10 * MS),
+            trainers: 1,
+            cpus,
+            taken: 0.0,
+        }
+    }
+
+    fn steps(costs: Costs) -> Vec<u64> {
+        let counts = costs.counts();
+        counts
+            .iter()
+            .map(|count| count.predicted_step_ns / MS)
+            .collect()
+    }
+
+    #[test]
+    fn workers_that_sleep_scale_until_the_rest_of_the_step_is_the_limit() {
+        assert_eq!(steps(costs(40, 0, 4)), [40, 20, 13, 10, 10, 10, 10, 10]);
+    }
+
+    #[test]
+    fn workers_that_compute_scale_until_the_cpus_are_the_limit() {
+        assert_eq!(steps(costs(40, 40, 2)), [40, 25, 25, 25]);
+        let words = in_words(&costs(40, 40, 2).counts());
+        assert_eq!(
+            words,
+            "1: 40.0 ms, 2 and more: 25.0 ms, then the CPUs are the limit"
+        );
+    }
+
+    #[test]
+    fn cpus_that_others_keep_busy_do_not_count() {
+        let taken = Costs {
+            taken: 2.0,
+            ..costs(40, 40, 4)
+        };
+        assert_eq!(steps(taken)[7], 25);
+    }
+}

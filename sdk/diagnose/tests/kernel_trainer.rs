@@ -1,0 +1,189 @@
+//! What the scheduler says of the thread that trains, and healthy runs.
+
+mod common;
+
+use common::Builder;
+use common::kernel::{blocked, preempted};
+use common::planted::{END, START, STEP, STEPS, WAIT, healthy, run, share};
+use gpustall_diagnose::{Cause, diagnose};
+use gpustall_trace::TrackId;
+use gpustall_trace::vocab::cat;
+
+#[test]
+fn a_trainer_without_a_cpu_is_preempted_outside_of_the_loader_and_in_marked_phases() {
+    let report = run(2, |b, (start, _)| {
+        let compute = start + WAIT;
+        b.off(100, preempted("spinner", 900), (compute, compute + 3_000));
+        b.phase(TrackId(1), "metrics", (compute + 2_000, compute + 5_000));
+    });
+    assert_eq!(report.charges_ns["host.preempted"], STEPS * 3_000_000);
+    assert_eq!(report.charges_ns["host.metrics"], STEPS * 2_000_000);
+    let finding = report
+        .findings
+        .iter()
+        .find(|f| f.cause == Cause::HostPreempted);
+    let finding = finding.expect("it is one");
+    assert!(finding.remedy.contains("spinner has its CPU"), "{report}");
+    assert_eq!(finding.loader, None);
+}
+
+#[test]
+fn a_trainer_whose_cpu_its_own_workers_have_is_told_to_have_fewer() {
+    let report = run(1, |b, (start, _)| {
+        let compute = start + WAIT;
+        b.off(
+            100,
+            preempted("dataloader-0", 101),
+            (compute - 1_000, compute + 3_000),
+        );
+    });
+    let finding = report
+        .findings
+        .iter()
+        .find(|f| f.cause == Cause::HostPreempted);
+    assert!(
+        finding.is_some_and(|f| f.remedy.contains("own workers have its CPU")),
+        "{report}"
+    );
+}
+
+#[test]
+fn a_trainer_that_is_blocked_outside_of_the_loader_is_blocked_unless_the_phase_is_marked() {
+    let lock = blocked("futex", "futex_wait_queue").woken_by("logger", 800);
+    let report = run(2, |b, (start, _)| {
+        let compute = start + WAIT - 2_000;
+        b.off(100, lock, (compute, compute + 5_000));
+        b.phase(TrackId(1), "checkpoint", (compute + 3_000, compute + 5_000));
+    });
+    assert_eq!(report.charges_ns["host.blocked"], STEPS * 3_000_000);
+    assert_eq!(report.charges_ns["host.checkpoint"], STEPS * 2_000_000);
+    let finding = report
+        .findings
+        .iter()
+        .find(|f| f.cause == Cause::HostBlocked);
+    assert!(
+        finding.is_some_and(|f| f.remedy.starts_with("logger is who")),
+        "{report}"
+    );
+}
+
+#[test]
+fn workers_that_wait_for_room_in_the_queue_are_healthy() {
+    let report = healthy(|_, _| {});
+    assert!(report.findings.is_empty(), "{report}");
+    assert!(!report.charges_ns.contains_key("data.lock"), "{report}");
+    assert!(report.verdict.contains("healthy"));
+}
+
+#[test]
+fn a_trainer_that_is_preempted_for_one_percent_is_healthy() {
+    let report = healthy(|b, at| b.off(100, preempted("systemd", 1), (at + 5_000, at + 5_200)));
+    assert!(report.findings.is_empty(), "{report}");
+    assert_eq!(share(&report, Cause::HostPreempted), 0.01);
+}
+
+#[test]
+fn a_trainer_whose_helpers_compute_for_it_computes() {
+    let mut made = false;
+    let report = healthy(|b, at| {
+        if !made {
+            made = true;
+            b.thread(700, "rayon-0");
+            b.watch(700, (0, END), &[]);
+        }
+        b.off(
+            700,
+            blocked("futex", "futex_wait"),
+            (at - 5_000, at + 5_000),
+        );
+        let helped = blocked("futex", "futex_wait_queue").woken_by("rayon-0", 700);
+        b.off(100, helped, (at + 5_000, at + 15_000));
+    });
+    assert!(report.findings.is_empty(), "{report}");
+    assert!(!report.charges_ns.contains_key("host.blocked"), "{report}");
+}
+
+#[test]
+fn in_process_the_wait_is_charged_to_the_states_of_the_trainer() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    for step in 0..STEPS {
+        let at = START + step * STEP;
+        b.step("train", 0, step, 100, (at, at + STEP));
+        b.wait(
+            main,
+            "train",
+            (0, step),
+            Some((step, 100)),
+            (at, at + 10_000),
+        );
+        b.stage(main, cat::DATA_GET, step, None, (at, at + 10_000));
+        b.off(
+            100,
+            blocked("file read", "filemap_read"),
+            (at + 1_000, at + 4_000),
+        );
+        b.off(100, preempted("spinner", 900), (at + 5_000, at + 7_000));
+    }
+    b.watch(100, (0, END), &[]);
+    let report = diagnose(&b.build(END));
+    let expected = [
+        ("compute", 10),
+        ("data.compute", 5),
+        ("data.io", 3),
+        ("host.preempted", 2),
+    ];
+    for (cause, ms) in expected {
+        assert_eq!(report.charges_ns[cause], STEPS * ms * 1_000_000, "{report}");
+    }
+}
+
+#[test]
+fn waits_that_no_cause_alone_makes_a_finding_are_one_together() {
+    let report = healthy(|b, at| {
+        // A second loader, of which a third of each wait is a read, a lock, and no CPU.
+        let main = TrackId(1);
+        b.wait(
+            main,
+            "more",
+            (0, at / STEP),
+            Some((at, 101)),
+            (at + 300, at + 1_800),
+        );
+        b.stage(TrackId(2), cat::DATA_GET, at, None, (at + 300, at + 1_800));
+        b.off(
+            101,
+            blocked("file read", "filemap_read"),
+            (at + 300, at + 800),
+        );
+        b.off(101, blocked("futex", "futex_wait"), (at + 800, at + 1_310));
+        b.off(101, preempted("x", 9), (at + 1_310, at + 1_800));
+    });
+    let found: Vec<_> = report
+        .findings
+        .iter()
+        .map(|f| (f.cause, f.loader.as_deref()))
+        .collect();
+    assert_eq!(found, [(Cause::DataLock, Some("more"))], "{report}");
+}
+
+#[test]
+fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    for step in 0..STEPS {
+        let at = START + step * STEP;
+        b.step("train", 0, step, 100, (at, at + STEP));
+        b.phase(main, "forward", (at, at + 6_000));
+        b.sample(100, "user", "augment", at + 10_000);
+        b.phase(main, "backward", (at + 11_000, at + STEP));
+    }
+    // What follows, a validation that marks nothing, is none.
+    b.watch(100, (0, END + 50_000), &[]);
+    let report = diagnose(&b.build(END + 50_000));
+    assert_eq!(report.charges_ns["host.compute"], STEPS * 5_000_000);
+    let finding = &report.findings[0];
+    assert_eq!(finding.chain[0].what, "between the marked phases");
+    assert_eq!(finding.chain[1].evidence, "augment 100 % of 40 samples");
+    assert!(finding.remedy.contains("between the phases"));
+}
