@@ -27,7 +27,7 @@ pub enum Planted {
     DiskReads,
     /// Each item maps memory, touches it and unmaps it.
     PageFaults,
-    /// Items are read through the page cache of a memory cgroup that is too small for them.
+    /// Items are in a file that is mapped, in a memory cgroup that is too small for it.
     MemoryPressure,
     /// Items are read under a lock that another thread holds most of the time.
     Lock,

@@ -25,8 +25,8 @@ const DISK_ITEM: usize = 512 << 10;
 /// Bytes that an item maps and touches.
 const MAPPED_ITEM: usize = 4 << 20;
 /// Bytes of the file that the memory cgroup has no room for, and what of it one item is.
-const CACHED_FILE: u64 = 256 << 20;
-const CACHED_ITEM: usize = 2 << 20;
+const SHARED_FILE: usize = 128 << 20;
+const SHARED_ITEM: usize = 2 << 20;
 
 /// Where items come from.
 #[derive(Clone)]
@@ -46,7 +46,7 @@ enum Source {
     ),
     Disk(Arc<File>),
     Mapped,
-    Cached(Arc<File>),
+    Shared(&'static [u8]),
     Locked(Arc<Mutex<()>>),
     Opened(Arc<Mutex<usize>>, usize),
 }
@@ -63,15 +63,16 @@ impl Items {
             Planted::DiskReads => Source::Disk(Arc::new(disk_file(directory, count)?)),
             Planted::PageFaults => Source::Mapped,
             Planted::MemoryPressure => {
-                let file = directory.join("cached");
-                File::create(&file)?.set_len(CACHED_FILE)?;
-                Source::Cached(Arc::new(File::open(file)?))
+                let file = directory.join("shared");
+                File::create(&file)?.set_len(SHARED_FILE as u64)?;
+                Source::Shared(map_file(&File::open(file)?)?)
             }
             Planted::Lock => Source::Locked(Arc::default()),
             Planted::Startup => Source::Opened(Arc::default(), count),
             _ => Source::Memory,
         };
-        let cpu = (plant.planted == Planted::CrowdedWorkers).then_some(0);
+        let apart = [Planted::CrowdedWorkers, Planted::Spinner].contains(&plant.planted);
+        let cpu = apart.then_some(0);
         Ok(Self { count, source, cpu })
     }
 
@@ -104,6 +105,34 @@ fn read_direct(file: &File, index: usize) -> std::io::Result<()> {
     let from = buffer.as_ptr().align_offset(4096);
     let offset = (index % 64 * DISK_ITEM) as u64;
     file.read_exact_at(&mut buffer[from..from + DISK_ITEM], offset)
+}
+
+/// The file in memory, read once.
+#[allow(unsafe_code, reason = "a file is mapped")]
+fn map_file(file: &File) -> std::io::Result<&'static [u8]> {
+    let (protection, flags) = (ProtFlags::READ, MapFlags::SHARED);
+    // SAFETY: the mapping is new and as long as the file, which nobody writes, and is never unmapped.
+    let mapped = unsafe {
+        let memory = rustix::mm::mmap(
+            std::ptr::null_mut(),
+            SHARED_FILE,
+            protection,
+            flags,
+            file,
+            0,
+        )?;
+        std::slice::from_raw_parts(memory.cast::<u8>(), SHARED_FILE)
+    };
+    touch(mapped);
+    Ok(mapped)
+}
+
+/// Reads a byte of each page.
+#[inline(never)]
+fn touch(memory: &[u8]) {
+    for byte in memory.iter().step_by(4096) {
+        std::hint::black_box(*byte);
+    }
 }
 
 /// Maps memory, touches each page of it and unmaps it.
@@ -152,12 +181,13 @@ impl Items {
             }
             Source::Disk(file) => read_direct(file, index),
             Source::Mapped => touch_new_memory(),
-            Source::Cached(file) => {
-                let offset = (index * CACHED_ITEM) as u64 % CACHED_FILE;
-                file.read_exact_at(&mut vec![0; CACHED_ITEM], offset)
+            Source::Shared(file) => {
+                touch(&file[index * SHARED_ITEM % SHARED_FILE..][..SHARED_ITEM]);
+                Ok(())
             }
             Source::Locked(lock) => {
                 let _guard = lock.lock().expect("no holder panics");
+                work::spin(Duration::from_micros(300));
                 Ok(())
             }
             Source::Opened(read, count) => {

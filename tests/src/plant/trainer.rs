@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Bytes of the memory cgroup of [`Planted::MemoryPressure`].
-const LITTLE_MEMORY: u64 = 96 << 20;
+const LITTLE_MEMORY: u64 = 64 << 20;
 /// Bytes of the weights.
 const WEIGHTS: usize = 4 << 20;
 
@@ -23,7 +23,6 @@ const WEIGHTS: usize = 4 << 20;
 #[derive(Default)]
 struct Surroundings {
     spinner: Option<Beside>,
-    limit: Option<MemoryLimit>,
     metrics: Option<SyncSender<usize>>,
     holder: Option<Arc<AtomicBool>>,
 }
@@ -42,17 +41,22 @@ pub fn train(
     planted: bool,
     directory: &Path,
 ) -> Result<(), Box<dyn std::error::Error>> {
+    // Memory counts where it is first touched: the limit comes before the items.
+    let limited = planted && plant.planted == Planted::MemoryPressure;
+    let _limit = limited
+        .then(|| MemoryLimit::enter(LITTLE_MEMORY))
+        .transpose()?;
     let items = Items::of(plant, directory)?;
     let beside = match planted {
         true => plant_beside(plant, &items)?,
         false => Surroundings::default(),
     };
-    if plant.planted == Planted::Spinner || plant.planted == Planted::CrowdedWorkers {
-        outside::pin(1);
-    }
     let session = gpustall::session(plant.name)
         .output(directory.join(format!("{}.trace.json.gz", plant.name)))
         .start()?;
+    if [Planted::CrowdedWorkers, Planted::Spinner].contains(&plant.planted) {
+        outside::pin(1);
+    }
     let train = loader("train", LoaderKind::Train, plant, items.clone());
     let valid = (plant.planted == Planted::NothingWithValidation)
         .then(|| loader("valid", LoaderKind::Valid, plant, items));
@@ -72,7 +76,6 @@ fn plant_beside(plant: &Plant, items: &Items) -> std::io::Result<Surroundings> {
     let mut beside = Surroundings::default();
     match plant.planted {
         Planted::Spinner => beside.spinner = Some(Beside::spinner(1)?),
-        Planted::MemoryPressure => beside.limit = Some(MemoryLimit::enter(LITTLE_MEMORY)?),
         Planted::Metrics => beside.metrics = Some(slow_metrics()),
         Planted::Lock => beside.holder = items.lock().map(hold),
         _ => {}
@@ -181,9 +184,9 @@ fn hold(lock: Arc<Mutex<()>>) -> Arc<AtomicBool> {
     let _ = name.spawn(move || {
         while !stopped.load(Relaxed) {
             let guard = lock.lock();
-            thread::sleep(Duration::from_millis(10));
+            thread::sleep(Duration::from_millis(8));
             drop(guard);
-            thread::sleep(Duration::from_micros(200));
+            thread::sleep(Duration::from_millis(1));
         }
     });
     stop
