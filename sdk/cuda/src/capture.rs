@@ -14,6 +14,12 @@ use std::thread::Thread;
 /// How often records that are complete are asked for: what a killed process loses.
 pub const FLUSH_INTERVAL: Nanos = Nanos::new(250_000_000);
 
+/// The same in a window that closes when its cost is used up: the cost is known from records.
+const RATIONED_INTERVAL: Nanos = Nanos::new(100_000_000);
+
+/// How long after a window records may still come, of what was running when it closed.
+const TAIL: Nanos = Nanos::new(1_000_000_000);
+
 /// What the losses of CUPTI are called in a trace.
 pub const LOSS_SOURCE: &str = "CUPTI";
 
@@ -40,7 +46,12 @@ pub struct Capture {
     governor: Governor,
     windows: Windows,
     flushed: MonoTime,
+    /// Time that flushing and switching took.
     flushing: Nanos,
+    /// When the last window closed.
+    closed: Option<MonoTime>,
+    /// A window was open at some time.
+    was_open: bool,
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
@@ -74,13 +85,15 @@ impl Capture {
         }
         let now = MonotonicClock::read();
         let governor = Governor::new(config.budget, config.whole, now);
-        let capture = Self {
+        let mut capture = Self {
             emitter: Emitter::new(pid, start, calls),
             windows: Windows::new(start, (!governor.is_open()).then_some(now)),
             governor,
             cupti,
             flushed: now,
             flushing: Nanos::ZERO,
+            closed: None,
+            was_open: false,
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
@@ -106,10 +119,20 @@ impl Capture {
         self.governor.ask();
     }
 
-    /// Whether records wait, so that a file for them is worth making.
+    /// Whether records wait, so that a file for them is worth making. While there are none it
+    /// opens and closes the window as [`poll`](Self::poll) does; to be called as often.
     pub fn has_records(&mut self) -> bool {
         self.flush_when_due();
+        if buffers::has_full() {
+            return true;
+        }
+        self.govern(MonotonicClock::read());
         buffers::has_full()
+    }
+
+    /// Whether a window was open at some time since the start.
+    pub fn was_open(&self) -> bool {
+        self.was_open
     }
 
     /// Writes what has come, and opens or closes the window. To be called about every 50 ms.
@@ -119,18 +142,8 @@ impl Capture {
         let now = MonotonicClock::read();
         let first = self.emitter.first_operation.take();
         self.windows.operated(first, now);
-        match self.governor.tick(now, self.cost()) {
-            Decision::Stay => {}
-            Decision::Open => {
-                self.windows.opened(now);
-                // It could be switched on before; if it cannot now, the window stays empty.
-                let _ = self.switch(true);
-            }
-            Decision::Close => {
-                self.windows.closed(now);
-                let _ = self.switch(false);
-            }
-        }
+        self.govern(now);
+        self.drain(sink);
         self.windows.write(now, sink);
         self.report_losses(now, sink);
     }
@@ -167,7 +180,33 @@ impl Capture {
         Nanos::new(operations + calls) + self.flushing
     }
 
-    fn switch(&self, on: bool) -> Result<(), CaptureError> {
+    /// Opens or closes the window.
+    fn govern(&mut self, now: MonoTime) {
+        match self.governor.tick(now, self.cost()) {
+            Decision::Stay => {}
+            Decision::Open => {
+                self.windows.opened(now);
+                // It could be switched on before; if it cannot now, the window stays empty.
+                let _ = self.switch(true);
+            }
+            Decision::Close => {
+                self.windows.closed(now);
+                let _ = self.switch(false);
+                self.closed = Some(now);
+                self.flush(false);
+            }
+        }
+    }
+
+    fn switch(&mut self, on: bool) -> Result<(), CaptureError> {
+        self.was_open |= on;
+        let before = MonotonicClock::read();
+        let switched = self.set_kinds(on);
+        self.flushing += since(before, MonotonicClock::read());
+        switched
+    }
+
+    fn set_kinds(&self, on: bool) -> Result<(), CaptureError> {
         self.cupti.set(layout::KERNEL, on)?;
         for kind in KINDS {
             // What a CUPTI does not have is done without.
@@ -193,7 +232,16 @@ impl Capture {
 
     fn flush_when_due(&mut self) {
         let now = MonotonicClock::read();
-        if now.as_nanos().saturating_sub(self.flushed.as_nanos()) >= FLUSH_INTERVAL.get() {
+        // Long after a window there is nothing to ask for.
+        let over = self.closed.is_none_or(|closed| since(closed, now) > TAIL);
+        if over && !self.governor.is_open() {
+            return;
+        }
+        let interval = match self.governor.is_rationed(now) {
+            true => RATIONED_INTERVAL,
+            false => FLUSH_INTERVAL,
+        };
+        if since(self.flushed, now) >= interval {
             self.flush(false);
         }
     }
@@ -202,8 +250,7 @@ impl Capture {
         let before = MonotonicClock::read();
         let _ = self.cupti.flush(forced);
         self.flushed = MonotonicClock::read();
-        let took = self.flushed.as_nanos().saturating_sub(before.as_nanos());
-        self.flushing += Nanos::new(took);
+        self.flushing += since(before, self.flushed);
     }
 
     fn drain(&mut self, sink: &mut dyn EventSink) {
@@ -235,6 +282,10 @@ impl Capture {
             sink.push(&EventRef::Note { text });
         }
     }
+}
+
+fn since(before: MonoTime, now: MonoTime) -> Nanos {
+    Nanos::new(now.as_nanos().saturating_sub(before.as_nanos()))
 }
 
 impl Drop for Capture {
