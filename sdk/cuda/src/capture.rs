@@ -23,17 +23,21 @@ const TAIL: Nanos = Nanos::new(1_000_000_000);
 /// What the losses of CUPTI are called in a trace.
 pub const LOSS_SOURCE: &str = "CUPTI";
 
-/// Kinds that are recorded whenever a window is open. Graphs are recorded node by node, since the
-/// kind that records them whole is not among these.
-const KINDS: [u32; 7] = [
+/// Kinds that are recorded whenever a window is open, beside kernels and calls. Graphs are recorded
+/// node by node, since the kind that records them whole is not among these.
+const KINDS: [u32; 4] = [
     layout::CONTEXT,
     layout::MEMCPY,
     layout::PEER_COPY,
     layout::MEMSET,
-    layout::CUDA_EVENT,
-    layout::SYNCHRONIZATION,
-    layout::OVERHEAD,
 ];
+
+/// Kinds that say which stream waits for which. They cost most of what CUPTI costs beyond its
+/// operations, and say nothing of a job with one stream, so they are recorded from the second on.
+const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
+
+/// Kinds that no finding needs.
+const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
 /// One capture runs in a process at a time.
 static RUNNING: AtomicBool = AtomicBool::new(false);
@@ -50,6 +54,10 @@ pub struct Capture {
     flushing: Nanos,
     /// When the last window closed.
     closed: Option<MonoTime>,
+    /// Every kind was asked for.
+    every_kind: bool,
+    /// It is recorded which stream waits for which.
+    waits: bool,
     /// A window was open at some time.
     was_open: bool,
     dropped: u64,
@@ -93,6 +101,8 @@ impl Capture {
             flushed: now,
             flushing: Nanos::ZERO,
             closed: None,
+            every_kind: config.every_kind,
+            waits: config.every_kind,
             was_open: false,
             dropped: 0,
             reported: (0, 0),
@@ -150,12 +160,14 @@ impl Capture {
 
     /// Asks CUPTI for everything that it still holds, running operations included.
     pub fn request_all(&mut self) {
-        self.flush(true);
+        if self.was_open {
+            self.flush(true);
+        }
     }
 
     /// Writes everything that CUPTI still holds, running operations included.
     pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
-        self.flush(true);
+        self.request_all();
         self.drain(sink);
         let now = MonotonicClock::read();
         self.windows.write(now, sink);
@@ -208,7 +220,9 @@ impl Capture {
 
     fn set_kinds(&self, on: bool) -> Result<(), CaptureError> {
         self.cupti.set(layout::KERNEL, on)?;
-        for kind in KINDS {
+        let waits = WAITS.iter().filter(|_| self.waits);
+        let extra = EXTRA.iter().filter(|_| self.every_kind);
+        for &kind in KINDS.iter().chain(waits).chain(extra) {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
@@ -261,6 +275,14 @@ impl Capture {
             buffers::give_back(full);
         }
         self.dropped += self.cupti.take_dropped();
+        if !self.waits && self.emitter.has_several_streams() {
+            self.waits = true;
+            if self.governor.is_open() {
+                for kind in WAITS {
+                    let _ = self.cupti.set(kind, true);
+                }
+            }
+        }
     }
 
     fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {

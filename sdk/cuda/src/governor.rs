@@ -252,7 +252,7 @@ mod tests {
                     assert!(first <= 2_500_000_000, "{text}: {first}");
                     // Many short windows rather than few long ones, or one that stays open.
                     let windows = outcome.opened.len();
-                    assert!(windows >= 10 || outcome.captured > 0.9, "{text}: {windows}");
+                    assert!(windows >= 6 || outcome.captured > 0.9, "{text}: {windows}");
                 }
             }
         }
