@@ -163,7 +163,6 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
         };
-        let mut prediction = prediction;
         if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
             && let Some(step) = facts.pipelined_step()
         {
