@@ -47,7 +47,15 @@ pub(super) fn start(usable: Result<PathBuf, &str>, pid: u32, parts: &Parts) -> B
     let log = parts.folder().join("sidecar.log");
     let output = File::create(&log).map_or_else(|_| Stdio::null(), Stdio::from);
     let child = Command::new(program)
-        .args(["record", "--resume", "--pid", &pid.to_string(), "-o"])
+        // Its CUDA calls come from the library in the job, for less.
+        .args([
+            "record",
+            "--resume",
+            "--no-cuda",
+            "--pid",
+            &pid.to_string(),
+            "-o",
+        ])
         .arg(parts.sidecar())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
