@@ -50,6 +50,7 @@ impl Recording {
             state: State::Finished,
             devices: Vec::new(),
             notes: self.notes.clone(),
+            ..Meta::default()
         }
     }
 }

@@ -6,12 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test stops where something is wrong")]
 
 use gpustall_tests::plant::catalogue::Truth;
-use gpustall_tests::plant::{PLANTS, Plant};
+use gpustall_tests::plant::{PLANTS, Plant, run};
 use gpustall_tests::sidecar::Sidecar;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Command;
 
 /// How far a loss may be from the truth.
 const TOLERANCE: f64 = 0.10;
@@ -102,27 +100,20 @@ fn complaint(run: &Run, kernel: bool) -> Option<String> {
 }
 
 fn run(plant: &'static Plant, sidecar: Option<&Sidecar>) -> Run {
-    let directory = tempfile::tempdir().unwrap();
-    let truth = start(plant, directory.path(), sidecar, &[]);
-    let trace = directory
-        .path()
-        .join(format!("{}.trace.json.gz", plant.name));
-    let report = gpustall_trace::read(&trace).unwrap().trace.report.unwrap();
-    let mut true_ns = truth["lost_ns"].as_f64().unwrap();
+    let program = env!("CARGO_BIN_EXE_plant");
+    let ran = run::run(program, plant, sidecar, &[]);
+    let mut true_ns = ran.truth_ns("lost_ns");
     if plant.truth == Truth::PairedRun {
-        let bare = start(plant, directory.path(), sidecar, &["--bare"]);
-        let trained = |run: &Value| run["trained_ns"].as_f64().unwrap();
-        true_ns = trained(&truth) - trained(&bare);
+        let bare = run::run(program, plant, sidecar, &["--bare"]);
+        true_ns = ran.truth_ns("trained_ns") - bare.truth_ns("trained_ns");
     }
-    let found = report["findings"][0]["cause"]
-        .as_str()
-        .map(ToOwned::to_owned);
+    let found = ran.report["findings"][0]["cause"].as_str();
     Run {
         plant,
-        found_ns: found_ns(plant, &report["charges_ns"]),
-        found,
+        found_ns: found_ns(plant, &ran.report["charges_ns"]),
+        found: found.map(ToOwned::to_owned),
         true_ns,
-        verdict: report["verdict"].as_str().unwrap().to_owned(),
+        verdict: ran.report["verdict"].as_str().unwrap().to_owned(),
     }
 }
 
@@ -140,24 +131,6 @@ fn found_ns(plant: &Plant, charges: &Value) -> f64 {
     let charges = charges.as_object().unwrap().iter();
     let counted = charges.filter(|(cause, _)| counts(cause));
     counted.map(|(_, ns)| ns.as_f64().unwrap()).sum()
-}
-
-/// Runs a plant; what it says of itself.
-fn start(plant: &Plant, directory: &Path, sidecar: Option<&Sidecar>, more: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plant"));
-    command
-        .arg(plant.name)
-        .arg(directory)
-        .args(more)
-        .env_remove("GPUSTALL");
-    match sidecar {
-        Some(sidecar) => command.env("GPUSTALL_SIDECAR", sidecar.socket()),
-        None => command.env("GPUSTALL_SIDECAR", "off"),
-    };
-    let output = command.output().unwrap();
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}: {errors}", plant.name);
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn print_line(run: &Run) {

@@ -48,6 +48,13 @@ impl Stopped {
     }
 }
 
+/// Lets process `pid`, which somebody else stopped, go on.
+pub(super) fn resume(pid: u32) -> Result<()> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.context("there is no such process")?;
+    kill_process(pid, Signal::CONT).context("cannot continue the process")
+}
+
 /// The exit code that a shell would give.
 pub(super) fn code(status: ExitStatus) -> u8 {
     let signal = status.signal().map(|signal| 128 + signal);

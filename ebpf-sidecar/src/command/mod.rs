@@ -59,6 +59,9 @@ struct RecordArguments {
     /// Process to record.
     #[arg(long, required_unless_present = "command", conflicts_with = "command")]
     pid: Option<u32>,
+    /// Continue that process, which stands still, once it is recorded.
+    #[arg(long, requires = "pid", hide = true)]
+    resume: bool,
     /// Command to run and record. Runs with the privileges of this program.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,

@@ -22,6 +22,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
     let (pid, mut job) = match arguments.pid {
         Some(pid) => {
             recorder.track_process(pid)?;
+            if arguments.resume {
+                child::resume(pid)?;
+            }
             (pid, None)
         }
         None => {

@@ -20,6 +20,8 @@ EXIT CODES:
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(RunArgs),
+    #[command(hide = true)]
+    Start(StartArgs),
     Report(ReportArgs),
     Finish(FinishArgs),
     Merge(MergeArgs),
@@ -64,6 +66,14 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SECONDS", default_value = "20")]
     pub(crate) whole: f64,
 
+    /// The job
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+/// Stop until continued, then become the job: so that it is recorded from its start.
+#[derive(Debug, clap::Args)]
+pub(crate) struct StartArgs {
     /// The job
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<std::ffi::OsString>,

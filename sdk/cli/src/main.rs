@@ -25,6 +25,7 @@ fn main() -> ExitCode {
 fn run(args: args::Args) -> anyhow::Result<ExitCode> {
     match args.command {
         args::Command::Run(args) => run::run(&args),
+        args::Command::Start(args) => run::start(&args),
         args::Command::Report(args) => report::run(&args),
         args::Command::Finish(args) => finish::run(&args),
         args::Command::Merge(args) => merge::run(&args),

@@ -14,20 +14,30 @@ use std::thread::Thread;
 /// How often records that are complete are asked for: what a killed process loses.
 pub const FLUSH_INTERVAL: Nanos = Nanos::new(250_000_000);
 
+/// The same in a window that closes when its cost is used up: the cost is known from records.
+const RATIONED_INTERVAL: Nanos = Nanos::new(100_000_000);
+
+/// How long after a window records may still come, of what was running when it closed.
+const TAIL: Nanos = Nanos::new(1_000_000_000);
+
 /// What the losses of CUPTI are called in a trace.
 pub const LOSS_SOURCE: &str = "CUPTI";
 
-/// Kinds that are recorded whenever a window is open. Graphs are recorded node by node, since the
-/// kind that records them whole is not among these.
-const KINDS: [u32; 7] = [
+/// Kinds that are recorded whenever a window is open, beside kernels and calls. Graphs are recorded
+/// node by node, since the kind that records them whole is not among these.
+const KINDS: [u32; 4] = [
     layout::CONTEXT,
     layout::MEMCPY,
     layout::PEER_COPY,
     layout::MEMSET,
-    layout::CUDA_EVENT,
-    layout::SYNCHRONIZATION,
-    layout::OVERHEAD,
 ];
+
+/// Kinds that say which stream waits for which. They cost most of what CUPTI costs beyond its
+/// operations, and say nothing of a job with one stream, so they are recorded from the second on.
+const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
+
+/// Kinds that no finding needs.
+const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
 /// One capture runs in a process at a time.
 static RUNNING: AtomicBool = AtomicBool::new(false);
@@ -40,7 +50,16 @@ pub struct Capture {
     governor: Governor,
     windows: Windows,
     flushed: MonoTime,
+    /// Time that flushing and switching took.
     flushing: Nanos,
+    /// When the last window closed.
+    closed: Option<MonoTime>,
+    /// Every kind was asked for.
+    every_kind: bool,
+    /// It is recorded which stream waits for which.
+    waits: bool,
+    /// A window was open at some time.
+    was_open: bool,
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
@@ -74,13 +93,17 @@ impl Capture {
         }
         let now = MonotonicClock::read();
         let governor = Governor::new(config.budget, config.whole, now);
-        let capture = Self {
+        let mut capture = Self {
             emitter: Emitter::new(pid, start, calls),
             windows: Windows::new(start, (!governor.is_open()).then_some(now)),
             governor,
             cupti,
             flushed: now,
             flushing: Nanos::ZERO,
+            closed: None,
+            every_kind: config.every_kind,
+            waits: config.every_kind,
+            was_open: false,
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
@@ -106,10 +129,20 @@ impl Capture {
         self.governor.ask();
     }
 
-    /// Whether records wait, so that a file for them is worth making.
+    /// Whether records wait, so that a file for them is worth making. While there are none it
+    /// opens and closes the window as [`poll`](Self::poll) does; to be called as often.
     pub fn has_records(&mut self) -> bool {
         self.flush_when_due();
+        if buffers::has_full() {
+            return true;
+        }
+        self.govern(MonotonicClock::read());
         buffers::has_full()
+    }
+
+    /// Whether a window was open at some time since the start.
+    pub fn was_open(&self) -> bool {
+        self.was_open
     }
 
     /// Writes what has come, and opens or closes the window. To be called about every 50 ms.
@@ -119,30 +152,22 @@ impl Capture {
         let now = MonotonicClock::read();
         let first = self.emitter.first_operation.take();
         self.windows.operated(first, now);
-        match self.governor.tick(now, self.cost()) {
-            Decision::Stay => {}
-            Decision::Open => {
-                self.windows.opened(now);
-                // It could be switched on before; if it cannot now, the window stays empty.
-                let _ = self.switch(true);
-            }
-            Decision::Close => {
-                self.windows.closed(now);
-                let _ = self.switch(false);
-            }
-        }
+        self.govern(now);
+        self.drain(sink);
         self.windows.write(now, sink);
         self.report_losses(now, sink);
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
     pub fn request_all(&mut self) {
-        self.flush(true);
+        if self.was_open {
+            self.flush(true);
+        }
     }
 
     /// Writes everything that CUPTI still holds, running operations included.
     pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
-        self.flush(true);
+        self.request_all();
         self.drain(sink);
         let now = MonotonicClock::read();
         self.windows.write(now, sink);
@@ -167,9 +192,37 @@ impl Capture {
         Nanos::new(operations + calls) + self.flushing
     }
 
-    fn switch(&self, on: bool) -> Result<(), CaptureError> {
+    /// Opens or closes the window.
+    fn govern(&mut self, now: MonoTime) {
+        match self.governor.tick(now, self.cost()) {
+            Decision::Stay => {}
+            Decision::Open => {
+                self.windows.opened(now);
+                // It could be switched on before; if it cannot now, the window stays empty.
+                let _ = self.switch(true);
+            }
+            Decision::Close => {
+                self.windows.closed(now);
+                let _ = self.switch(false);
+                self.closed = Some(now);
+                self.flush(false);
+            }
+        }
+    }
+
+    fn switch(&mut self, on: bool) -> Result<(), CaptureError> {
+        self.was_open |= on;
+        let before = MonotonicClock::read();
+        let switched = self.set_kinds(on);
+        self.flushing += since(before, MonotonicClock::read());
+        switched
+    }
+
+    fn set_kinds(&self, on: bool) -> Result<(), CaptureError> {
         self.cupti.set(layout::KERNEL, on)?;
-        for kind in KINDS {
+        let waits = WAITS.iter().filter(|_| self.waits);
+        let extra = EXTRA.iter().filter(|_| self.every_kind);
+        for &kind in KINDS.iter().chain(waits).chain(extra) {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
@@ -193,7 +246,16 @@ impl Capture {
 
     fn flush_when_due(&mut self) {
         let now = MonotonicClock::read();
-        if now.as_nanos().saturating_sub(self.flushed.as_nanos()) >= FLUSH_INTERVAL.get() {
+        // Long after a window there is nothing to ask for.
+        let over = self.closed.is_none_or(|closed| since(closed, now) > TAIL);
+        if over && !self.governor.is_open() {
+            return;
+        }
+        let interval = match self.governor.is_rationed(now) {
+            true => RATIONED_INTERVAL,
+            false => FLUSH_INTERVAL,
+        };
+        if since(self.flushed, now) >= interval {
             self.flush(false);
         }
     }
@@ -202,8 +264,7 @@ impl Capture {
         let before = MonotonicClock::read();
         let _ = self.cupti.flush(forced);
         self.flushed = MonotonicClock::read();
-        let took = self.flushed.as_nanos().saturating_sub(before.as_nanos());
-        self.flushing += Nanos::new(took);
+        self.flushing += since(before, self.flushed);
     }
 
     fn drain(&mut self, sink: &mut dyn EventSink) {
@@ -214,6 +275,14 @@ impl Capture {
             buffers::give_back(full);
         }
         self.dropped += self.cupti.take_dropped();
+        if !self.waits && self.emitter.has_several_streams() {
+            self.waits = true;
+            if self.governor.is_open() {
+                for kind in WAITS {
+                    let _ = self.cupti.set(kind, true);
+                }
+            }
+        }
     }
 
     fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
@@ -235,6 +304,10 @@ impl Capture {
             sink.push(&EventRef::Note { text });
         }
     }
+}
+
+fn since(before: MonoTime, now: MonoTime) -> Nanos {
+    Nanos::new(now.as_nanos().saturating_sub(before.as_nanos()))
 }
 
 impl Drop for Capture {

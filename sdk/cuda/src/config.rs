@@ -9,6 +9,10 @@ pub const BUDGET_VARIABLE: &str = "GPUSTALL_CUDA_BUDGET";
 /// Seconds that are captured whole before the budget counts.
 pub const WHOLE_VARIABLE: &str = "GPUSTALL_CUDA_WHOLE";
 
+/// What is recorded: `all` for everything that CUPTI has of what a viewer can show, synchronisations
+/// of jobs with one stream and the profiler's own time included.
+pub const KINDS_VARIABLE: &str = "GPUSTALL_CUDA_KINDS";
+
 /// How much is captured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Config {
@@ -16,6 +20,8 @@ pub struct Config {
     pub budget: Option<f64>,
     /// How long a run is captured whole before the budget counts.
     pub whole: Nanos,
+    /// Whether also to record what no finding needs.
+    pub every_kind: bool,
 }
 
 impl Default for Config {
@@ -23,6 +29,7 @@ impl Default for Config {
         Self {
             budget: Some(DEFAULT_BUDGET),
             whole: DEFAULT_WHOLE,
+            every_kind: false,
         }
     }
 }
@@ -46,6 +53,7 @@ impl Config {
         if let Some(seconds) = whole.filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
             config.whole = Nanos::new((seconds * 1e9) as u64);
         }
+        config.every_kind = variable(KINDS_VARIABLE).is_some_and(|kinds| kinds.trim() == "all");
         config
     }
 }
@@ -63,6 +71,15 @@ mod tests {
         assert_eq!(budget("0.5%"), Some(0.005));
         assert_eq!(budget("all"), None);
         assert_eq!(budget("much"), Some(DEFAULT_BUDGET));
+    }
+
+    #[test]
+    fn kinds_are_what_findings_need_or_all() {
+        let every = |text: &str| {
+            Config::of(|name| (name == KINDS_VARIABLE).then(|| text.to_owned())).every_kind
+        };
+        assert!(every("all"));
+        assert!(!every("some"));
     }
 
     #[test]

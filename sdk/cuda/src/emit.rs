@@ -90,6 +90,11 @@ impl Emitter {
         &self.calls
     }
 
+    /// Whether operations ran on more than one stream of a device.
+    pub(crate) fn has_several_streams(&self) -> bool {
+        self.tracks.has_several_streams()
+    }
+
     /// Writes what `record` says.
     pub(crate) fn record(&mut self, record: &Record<'_>, sink: &mut dyn EventSink) {
         match *record {

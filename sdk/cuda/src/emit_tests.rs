@@ -158,3 +158,27 @@ fn calls_that_nobody_asked_for_and_operations_without_times_leave_no_slice() {
     assert!(trace.slices.is_empty());
     assert_eq!((counts.calls, counts.unfinished), (0, 1));
 }
+
+#[test]
+fn a_second_stream_of_a_device_is_noticed() {
+    let folder = tempfile::tempdir().expect("the directory for temporary files is writable");
+    let path = folder.path().join("x.json.partial");
+    let mut partial = PartialWriter::create(&path, &Meta::default()).expect("it is writable");
+    let mut emitter = Emitter::new(PID, MonoTime::from_nanos(1_000), Calls::default());
+    let mut noticed = |place: Place| {
+        let set = Record::Set {
+            place,
+            span: (2_000, 3_000),
+            correlation: 1,
+            memory: 2,
+            bytes: 8,
+        };
+        emitter.record(&set, &mut partial);
+        emitter.has_several_streams()
+    };
+    assert!(!noticed(place(0, 7)));
+    assert!(!noticed(place(0, 7)));
+    // One stream on each of two devices.
+    assert!(!noticed(place(1, 7)));
+    assert!(noticed(place(0, 13)));
+}

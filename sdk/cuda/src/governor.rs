@@ -2,8 +2,9 @@
 //!
 //! CUPTI costs some microseconds an operation, which is nothing to steps of 200 ms and a third of
 //! steps of 2 ms. The governor lets the first stretch be captured whole, and from then on spends
-//! a share of the time that passes: it opens a window when it has saved what one costs, and closes
-//! it when that is used up. Where capturing costs less than the budget, the window stays open.
+//! a share of the time that passes: it opens a window when it has saved what one is expected to
+//! cost, and closes it when that is used up. What it expects is what the windows before have cost.
+//! Where capturing costs less than the budget, the window stays open.
 
 use gpustall_trace::{MonoTime, Nanos};
 
@@ -13,21 +14,28 @@ pub const DEFAULT_WHOLE: Nanos = Nanos::new(20_000_000_000);
 /// Share of the time that capturing may cost after that.
 pub const DEFAULT_BUDGET: f64 = 0.01;
 
-/// Length of a window; it is longer where capturing is cheap.
-pub const WINDOW: Nanos = Nanos::new(1_000_000_000);
+/// The shortest window. It is longer where capturing is cheap.
+pub const WINDOW: Nanos = Nanos::new(100_000_000);
 
-/// What an operation on a device costs the job, its records included: measured on an H200, see
-/// `docs/overhead.md`.
-pub const OPERATION_COST: Nanos = Nanos::new(3_500);
+/// The window that is saved up for, at most, and the length of one that was asked for.
+const LONGEST: f64 = 1e9;
 
-/// What a recorded call costs the job.
+/// What an operation on a device costs the job, its records included. Measured on an H200 (see
+/// `docs/overhead.md`) it is 6 to 10 us, and the governor reckons with the worst.
+pub const OPERATION_COST: Nanos = Nanos::new(10_000);
+
+/// What a recorded call costs the job beyond that.
 pub const CALL_COST: Nanos = Nanos::new(600);
 
-/// Share that capturing is taken to cost until a window has shown it.
-const FIRST_GUESS: f64 = 0.3;
+/// The first window needs to be this long only, and is taken to cost this share of its length: it
+/// shows what windows cost.
+const FIRST: (Nanos, f64) = (Nanos::new(50_000_000), 0.4);
 
-/// Windows that can be saved up, at most.
-const MOST_SAVED: f64 = 3.0;
+/// How far windows are apart where they are not of the shortest or longest kind, nanoseconds.
+const PERIOD: f64 = 3e9;
+
+/// Periods of the budget that can be saved up, at most.
+const MOST_SAVED: f64 = 2.0;
 
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,9 +53,11 @@ pub(crate) struct Governor {
     whole_until: MonoTime,
     /// Costs that may still be spent, nanoseconds; negative when too much was spent.
     saved: f64,
-    /// What a window is expected to cost, as a share of its length.
-    rate: f64,
+    /// What windows have cost, as a share of their length; `None` until one has shown it.
+    rate: Option<f64>,
     open_since: Option<MonoTime>,
+    /// The open window was asked for.
+    on_demand: bool,
     spent_at_open: u64,
     last: MonoTime,
     last_spent: u64,
@@ -63,8 +73,9 @@ impl Governor {
             budget: budget.map(|share| share.clamp(1e-6, 1.0)),
             whole_until,
             saved: 0.0,
-            rate: FIRST_GUESS,
+            rate: None,
             open_since: open.then_some(now),
+            on_demand: false,
             spent_at_open: 0,
             last: now,
             last_spent: 0,
@@ -75,6 +86,12 @@ impl Governor {
     /// Whether a window is open.
     pub(crate) fn is_open(&self) -> bool {
         self.open_since.is_some()
+    }
+
+    /// Whether a window is open that closes when its cost is used up: what was spent is to be
+    /// known soon then.
+    pub(crate) fn is_rationed(&self, now: MonoTime) -> bool {
+        self.is_open() && self.budget.is_some() && now > self.whole_until
     }
 
     /// Opens a window at the next [`tick`](Self::tick), saved up for or not.
@@ -90,43 +107,46 @@ impl Governor {
         let spent = spent.get();
         if now <= self.whole_until {
             (self.last, self.last_spent) = (now, spent);
-            self.learn(now, spent);
             return Decision::Stay;
         }
         let since = self.last.max(self.whole_until);
         let passed = now.as_nanos().saturating_sub(since.as_nanos()) as f64;
-        self.saved += passed * budget - (spent - self.last_spent) as f64;
+        let (shortest, price) = self.next_window(budget);
+        let most = price.max(budget * PERIOD * MOST_SAVED);
+        self.saved += passed * budget - spent.saturating_sub(self.last_spent) as f64;
+        self.saved = self.saved.min(most);
         (self.last, self.last_spent) = (now, spent);
-        let window = WINDOW.get() as f64;
         match self.open_since {
             Some(opened) => {
-                self.learn(now, spent);
-                let length = now.as_nanos().saturating_sub(opened.as_nanos());
-                if length < WINDOW.get() || self.saved > 0.0 {
+                let length = now.as_nanos().saturating_sub(opened.as_nanos()) as f64;
+                let least = if self.on_demand { LONGEST } else { shortest };
+                if length < least || self.saved > 0.0 {
                     return Decision::Stay;
                 }
-                self.open_since = None;
+                let cost = spent.saturating_sub(self.spent_at_open) as f64 / length;
+                // Windows of one job differ: some hold an evaluation, or nothing.
+                self.rate = Some(self.rate.map_or(cost, |before| (before + cost) / 2.0));
+                (self.open_since, self.on_demand) = (None, false);
                 Decision::Close
             }
-            None => {
-                let price = self.rate * window;
-                self.saved = self.saved.min(price * MOST_SAVED);
-                if self.saved < price && !self.asked {
-                    return Decision::Stay;
-                }
-                self.asked = false;
+            None if self.saved >= price || self.asked => {
+                self.on_demand = std::mem::take(&mut self.asked);
                 self.open_since = Some(now);
                 self.spent_at_open = spent;
                 Decision::Open
             }
+            None => Decision::Stay,
         }
     }
 
-    fn learn(&mut self, now: MonoTime, spent: u64) {
-        if let Some(opened) = self.open_since {
-            let length = now.as_nanos().saturating_sub(opened.as_nanos());
-            if length >= WINDOW.get() / 2 {
-                self.rate = (spent - self.spent_at_open) as f64 / length as f64;
+    /// How long the next window is at least, and what is saved up for it, both in nanoseconds.
+    fn next_window(&self, budget: f64) -> (f64, f64) {
+        let shortest = WINDOW.get() as f64;
+        match self.rate {
+            None => (FIRST.0.get() as f64, FIRST.0.get() as f64 * FIRST.1),
+            Some(rate) => {
+                let affordable = budget * PERIOD / rate.max(1e-6);
+                (shortest, rate * affordable.clamp(shortest, LONGEST))
             }
         }
     }
@@ -138,21 +158,69 @@ mod tests {
 
     const TICK: u64 = 50_000_000;
 
+    /// A job on a clock of its own: steps that take so long without capturing, each with so many
+    /// operations, each of which takes `cost` longer in an open window.
+    struct Job {
+        step: u64,
+        operations: u64,
+        cost: u64,
+    }
+
+    /// What came of it, as shares of the time, and when windows opened (nanoseconds).
+    struct Outcome {
+        spent: f64,
+        captured: f64,
+        opened: Vec<u64>,
+    }
+
+    impl Job {
+        fn run(&self, budget: Option<f64>, whole: Nanos, seconds: u64) -> Outcome {
+            let mut governor = Governor::new(budget, whole, MonoTime::from_nanos(0));
+            let (mut now, mut open_for, mut lost) = (0, 0, 0);
+            let (mut seen, mut known, mut looked) = (0, 0, 0);
+            let mut opened = Vec::new();
+            while now < seconds * 1_000_000_000 {
+                let length = if governor.is_open() {
+                    seen += self.operations;
+                    lost += self.operations * self.cost;
+                    self.step + self.operations * self.cost
+                } else {
+                    self.step
+                };
+                open_for += if governor.is_open() { length } else { 0 };
+                now += length;
+                // Costs are known when records have come, which is not at once.
+                if now / (2 * TICK) != looked / (2 * TICK) {
+                    known = seen;
+                }
+                if now / TICK != looked / TICK {
+                    let spent = Nanos::new(known * OPERATION_COST.get());
+                    if governor.tick(MonoTime::from_nanos(now), spent) == Decision::Open {
+                        opened.push(now);
+                    }
+                }
+                looked = now;
+            }
+            Outcome {
+                spent: lost as f64 / now as f64,
+                captured: open_for as f64 / now as f64,
+                opened,
+            }
+        }
+    }
+
     /// Runs for so many seconds with operations that cost `rate` of an open window; returns the
     /// share of the time that was spent and that was captured.
     fn run(budget: Option<f64>, whole: Nanos, rate: f64, seconds: u64) -> (f64, f64) {
-        let mut governor = Governor::new(budget, whole, MonoTime::from_nanos(0));
-        let (mut spent, mut open) = (0.0, 0_u64);
-        let ticks = seconds * 1_000_000_000 / TICK;
-        for tick in 1..=ticks {
-            if governor.is_open() {
-                spent += rate * TICK as f64;
-                open += 1;
-            }
-            governor.tick(MonoTime::from_nanos(tick * TICK), Nanos::new(spent as u64));
-        }
-        let length = (ticks * TICK) as f64;
-        (spent / length, open as f64 / ticks as f64)
+        let operations = (rate * 1e7 / OPERATION_COST.get() as f64) as u64;
+        let cost = OPERATION_COST.get();
+        let job = Job {
+            step: 10_000_000 - operations * cost,
+            operations,
+            cost,
+        };
+        let outcome = job.run(budget, whole, seconds);
+        (outcome.spent, outcome.captured)
     }
 
     #[test]
@@ -163,6 +231,61 @@ mod tests {
             // And what there is, is used.
             assert!(captured * rate >= 0.007, "{rate}: {captured}");
         }
+    }
+
+    #[test]
+    fn short_steps_are_seen_within_the_budget() {
+        for ms in [1, 10, 50] {
+            for operations in [10, 85, 400] {
+                // The true cost is at most the one that is reckoned with.
+                for cost in [6_000, 10_000] {
+                    let job = Job {
+                        step: ms * 1_000_000,
+                        operations,
+                        cost,
+                    };
+                    let text = format!("{ms} ms, {operations} operations of {cost} ns");
+                    let outcome = job.run(Some(0.01), Nanos::ZERO, 120);
+                    assert!(outcome.spent <= 0.0105, "{text}: {}", outcome.spent);
+                    assert!(outcome.captured >= 0.006, "{text}: {}", outcome.captured);
+                    let first = outcome.opened[0];
+                    assert!(first <= 2_500_000_000, "{text}: {first}");
+                    // Many short windows rather than few long ones, or one that stays open.
+                    let windows = outcome.opened.len();
+                    assert!(windows >= 6 || outcome.captured > 0.9, "{text}: {windows}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_of_five_seconds_has_a_window() {
+        let job = Job {
+            step: 3_000_000,
+            operations: 85,
+            cost: 10_000,
+        };
+        let outcome = job.run(Some(0.01), Nanos::ZERO, 5);
+        assert!(!outcome.opened.is_empty());
+        assert!(outcome.spent <= 0.0125, "{}", outcome.spent);
+    }
+
+    #[test]
+    fn a_slow_start_does_not_save_up_for_a_long_window() {
+        let mut governor = Governor::new(Some(0.01), Nanos::ZERO, MonoTime::from_nanos(0));
+        let (mut now, mut spent) = (0, 0);
+        for _ in 0..2_000 {
+            now += TICK;
+            governor.tick(MonoTime::from_nanos(now), Nanos::ZERO);
+        }
+        assert!(governor.is_open(), "nothing happens, so nothing is spent");
+        let began = now;
+        while governor.is_open() {
+            now += TICK;
+            spent += TICK / 2;
+            governor.tick(MonoTime::from_nanos(now), Nanos::new(spent));
+        }
+        assert!(now - began <= 200_000_000, "{}", now - began);
     }
 
     #[test]
@@ -191,5 +314,9 @@ mod tests {
         governor.ask();
         assert_eq!(governor.tick(at(2), Nanos::ZERO), Decision::Open);
         assert!(governor.is_open());
+        // And it stays for a while.
+        let dear = Nanos::new(1_000_000_000);
+        assert_eq!(governor.tick(at(12), dear), Decision::Stay);
+        assert_eq!(governor.tick(at(23), dear), Decision::Close);
     }
 }

@@ -31,7 +31,7 @@ mod windows;
 
 pub use buffers::{BUFFER_BYTES, MAX_BUFFERS};
 pub use capture::{Capture, FLUSH_INTERVAL, LOSS_SOURCE};
-pub use config::{BUDGET_VARIABLE, Config, WHOLE_VARIABLE};
+pub use config::{BUDGET_VARIABLE, Config, KINDS_VARIABLE, WHOLE_VARIABLE};
 pub use devices::devices;
 pub use discovery::CUPTI_VARIABLE;
 pub use emit::{Counts, EventSink};

@@ -83,6 +83,15 @@ impl Tracks {
         self.lane(Made::Stream(device, stream), sink)
     }
 
+    /// Whether there are tracks of more than one stream of a device.
+    pub(crate) fn has_several_streams(&self) -> bool {
+        let mut devices = HashSet::new();
+        self.made.keys().any(|made| match made {
+            Made::Stream(device, _) => !devices.insert(*device),
+            _ => false,
+        })
+    }
+
     /// The track of the waits for a stream, or for the whole device.
     pub(crate) fn waits(
         &mut self,

@@ -163,6 +163,11 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
         };
+        if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
+            && let Some(step) = facts.pipelined_step()
+        {
+            prediction.predicted = prediction.predicted.min(step);
+        }
         let serial = self.is_serial(loader);
         Some(Finding {
             cause,

@@ -47,6 +47,7 @@ mod maker;
 mod names;
 mod partition;
 mod piece;
+mod pipeline;
 mod pytorch;
 mod remedy;
 mod report;

@@ -9,7 +9,7 @@ use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
 use gpustall_trace::{Interval, Nanos, TraceTime};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A counter value beyond this is no queue depth.
 const MAX_DEPTH: f64 = 1e9;
@@ -19,6 +19,8 @@ const MAX_DEPTH: f64 = 1e9;
 pub(crate) struct LoaderFacts {
     pub(crate) key: LoaderKey,
     pub(crate) row: Loader,
+    /// Batches of an epoch, on average over those that were seen.
+    pub(crate) epoch_batches: u64,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
     pub(crate) production: Option<Nanos>,
     /// Mean CPU time of those stages; `None` unless all of them say it.
@@ -92,8 +94,10 @@ fn loader(
         made += u64::from(stages > Nanos::ZERO);
         production += stages;
     }
+    let epochs: BTreeSet<Option<u64>> = waits.iter().map(|wait| wait.epoch).collect();
     LoaderFacts {
         key,
+        epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
         row: Loader {
             name: timeline.loader_name(key).to_owned(),
             kind: key.kind.as_str().to_owned(),

@@ -12,7 +12,7 @@ use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
-use crate::worker_counts::Costs;
+use crate::worker_counts::{Costs, Queue};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
 
@@ -88,10 +88,29 @@ impl Facts<'_> {
                 trainers: self.trainers as u64,
                 cpus: self.cpus,
                 taken: self.taken_cpus,
+                batches: self.loader?.epoch_batches,
+                queue: match self.framework {
+                    Framework::Burn => Queue::Shared(100),
+                    Framework::PyTorch => Queue::EachWorker(2),
+                },
             })
         };
         let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
         costs.map_or(Vec::new(), |costs| costs.counts())
+    }
+
+    /// The step without what this finding charges, where batches are made while the trainer is at
+    /// work: a batch costs its workers less by the share of the waits that the finding is, and what
+    /// is left of it is seen only where it takes longer than the rest of the step.
+    pub(crate) fn pipelined_step(&self) -> Option<Nanos> {
+        let made = self.loader?.production?.get() as f64;
+        let rest = self.rest?;
+        let workers = self.workers.len();
+        if self.in_process || workers == 0 || !self.cause.is_batch() {
+            return None;
+        }
+        let left = made * (1.0 - self.of_waits?) * self.trainers.max(1) as f64 / workers as f64;
+        Some(rest.max(Nanos::new(left as u64)))
     }
 
     /// Workers that leave each trainer a CPU, from what one uses while none has to wait for one.

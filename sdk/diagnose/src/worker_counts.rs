@@ -1,5 +1,6 @@
 //! The predicted step for each number of workers.
 
+use crate::pipeline::Pipeline;
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
 
@@ -20,11 +21,33 @@ pub(crate) struct Costs {
     /// CPUs that the job may use, and what of them others keep busy.
     pub(crate) cpus: u32,
     pub(crate) taken: f64,
+    /// Batches of one epoch, and how many may wait for the trainer.
+    pub(crate) batches: u64,
+    pub(crate) queue: Queue,
+}
+
+/// How far workers run ahead of the trainer, in batches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Queue {
+    /// So many in all: Burn's loader has a channel of 100.
+    Shared(u64),
+    /// So many for each worker: PyTorch's `prefetch_factor`, 2 if nobody said otherwise.
+    EachWorker(u64),
+}
+
+impl Queue {
+    fn of(self, workers: u64) -> u64 {
+        match self {
+            Queue::Shared(batches) => batches,
+            Queue::EachWorker(batches) => batches.saturating_mul(workers),
+        }
+    }
 }
 
 impl Costs {
     /// The predicted step for 1 to twice as many workers as CPUs: the longest of the rest of the
-    /// step, of what so many workers need for a batch, and of what the CPUs need for both.
+    /// step, of what so many workers need for a batch, and of what the CPUs need for both; for one
+    /// trainer, an epoch played through.
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
         let most = self.cpus.saturating_mul(2).min(MAX_WORKER_COUNTS);
         (1..=u64::from(most))
@@ -38,7 +61,18 @@ impl Costs {
         let free = (f64::from(self.cpus) - self.taken).max(1.0);
         let work = (self.cpu + self.rest).get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
-        let step = self.rest.get().max(making).max(cpus);
+        let mut step = self.rest.get().max(making).max(cpus);
+        if trainers == 1 {
+            let pipeline = Pipeline {
+                batches: self.batches,
+                blocked: (self.unhindered - self.cpu).get() as f64,
+                cpu: self.cpu.get() as f64,
+                rest: self.rest.get() as f64,
+                cpus: free,
+                queue: self.queue.of(workers),
+            };
+            step = step.max(pipeline.step(workers as usize) as u64);
+        }
         WorkerCount {
             workers,
             predicted_step_ns: step,
@@ -48,7 +82,7 @@ impl Costs {
 }
 
 /// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
-/// ms`.
+/// ms`; or, where more of them are worse again, `4: 10.0 ms; more take the trainer's CPU, 8: 12.0 ms`.
 pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     const SHOWN: usize = 5;
     let least = counts.iter().map(|count| count.predicted_step_ns).min();
@@ -72,6 +106,20 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
         .iter()
         .map(|&at| format!("{}: {}", at + 1, time(at)))
         .collect();
+    let last = counts.len().saturating_sub(1);
+    let slower = |than: usize| {
+        let of = |at: usize| counts.get(at).map_or(0, |count| count.predicted_step_ns);
+        of(last) > of(than) + of(than) / 20
+    };
+    if slower(enough) {
+        words.push(format!("{}: {}", enough + 1, time(enough)));
+        let more = format!(
+            "; more take the trainer's CPU, {}: {}",
+            last + 1,
+            time(last)
+        );
+        return words.join(", ") + &more;
+    }
     words.push(format!("{} and more: {}", enough + 1, time(enough)));
     if counts
         .get(enough)
@@ -96,6 +144,8 @@ mod tests {
             trainers: 1,
             cpus,
             taken: 0.0,
+            batches: 10_000,
+            queue: Queue::Shared(100),
         }
     }
 

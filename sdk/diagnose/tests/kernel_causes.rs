@@ -180,15 +180,14 @@ fn busy_workers_with_free_cpus_are_too_few_and_the_number_is_predicted() {
         .iter()
         .map(|c| c.predicted_step_ns / 1000)
         .collect();
-    // 20 ms to make, 8 ms the rest of a step; two of four CPUs would do.
-    assert_eq!(
-        steps,
-        [20_000, 10_000, 8_000, 8_000, 8_000, 8_000, 8_000, 8_000]
-    );
+    // 20 ms to make, 8 ms the rest of a step. The epoch is shorter than the queue: while more workers
+    // than there are CPUs beside the trainer's make it ahead, the trainer has less of a CPU.
+    assert_eq!(steps[..3], [20_000, 10_000, 8_000]);
+    assert!(steps[2..].is_sorted() && steps[7] > 10_000, "{steps:?}");
     assert!(
         report
             .to_string()
-            .contains("1: 20.0 ms, 2: 10.0 ms, 3 and more: 8.00 ms")
+            .contains("1: 20.0 ms, 2: 10.0 ms, 3: 8.00 ms; more take the")
     );
 }
 

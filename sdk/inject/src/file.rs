@@ -2,7 +2,9 @@
 
 use crate::settings::Settings;
 use gpustall_cuda::EventSink;
-use gpustall_trace::{EventRef, Meta, MonoTime, PartialWriter, Pid, State, TraceTime, WriteError};
+use gpustall_trace::{
+    DistributedInfo, EventRef, Meta, MonoTime, PartialWriter, Pid, State, TraceTime, WriteError,
+};
 use std::path::Path;
 
 /// Events of one process at most, as in a session of the SDK. They take about 140 bytes each.
@@ -31,6 +33,7 @@ impl Bounded {
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             state: State::Partial,
             devices: gpustall_cuda::devices(),
+            distributed: DistributedInfo::of(|name| std::env::var(name).ok()),
             ..Meta::default()
         };
         let mut partial = PartialWriter::create(&path, &meta)?;

@@ -3,7 +3,7 @@
 use crate::file::Bounded;
 use crate::lifecycle;
 use crate::settings::{Settings, WINDOW_FILE};
-use gpustall_cuda::{Capture, CaptureError};
+use gpustall_cuda::Capture;
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +12,9 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// How often what was written is handed to the operating system: what a killed process loses.
 const FLUSH_INTERVAL: Nanos = Nanos::new(200_000_000);
+
+/// What a process leaves that ended before anything could be captured.
+const NEVER_OPEN: &str = "The process ended before its budget allowed a first window, so no device operations were recorded; capture its beginning (GPUSTALL_CUDA_WHOLE, or --whole of `gpustall run`), or raise the budget (GPUSTALL_CUDA_BUDGET, or --budget).";
 
 /// Starts to record, if the environment asks for it.
 pub(crate) fn start() {
@@ -23,7 +26,7 @@ pub(crate) fn start() {
     // Here rather than on the thread: nothing that the job submits from now on may be missed.
     let capture = match Capture::start(settings.capture, pid, start) {
         Ok(capture) => capture,
-        Err(error) => return explain(&settings, start, &error),
+        Err(error) => return explain(&settings, start, &format!("{error}.")),
     };
     let thread = std::thread::Builder::new()
         .name("gpustall-cuda".into())
@@ -34,10 +37,9 @@ pub(crate) fn start() {
 }
 
 /// Leaves a file that says why there is nothing else in it.
-fn explain(settings: &Settings, start: MonoTime, error: &CaptureError) {
+fn explain(settings: &Settings, start: MonoTime, text: &str) {
     if let Ok(mut file) = Bounded::create(settings, start) {
-        let text = format!("{error}.");
-        gpustall_cuda::EventSink::push(&mut file, &EventRef::Note { text: &text });
+        gpustall_cuda::EventSink::push(&mut file, &EventRef::Note { text });
         file.flush(MonotonicClock::read().in_trace(start));
     }
 }
@@ -76,7 +78,7 @@ impl Writer {
                 self.capture.poll(file);
             }
             if wanted.flush.is_some() {
-                self.write_all();
+                self.write_all(wanted.last);
             }
             self.flush_when_due(wanted.flush.is_some());
             if let Some(number) = wanted.flush {
@@ -106,7 +108,7 @@ impl Writer {
         }
     }
 
-    fn write_all(&mut self) {
+    fn write_all(&mut self, last: bool) {
         match &mut self.file {
             Some(file) => self.capture.flush_all(file),
             None => {
@@ -115,6 +117,8 @@ impl Writer {
                 self.open_file();
                 if let Some(file) = &mut self.file {
                     self.capture.flush_all(file);
+                } else if last && !self.capture.was_open() {
+                    explain(&self.settings, self.start, NEVER_OPEN);
                 }
             }
         }

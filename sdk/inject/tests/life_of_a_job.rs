@@ -19,6 +19,11 @@ struct Job {
 /// Starts `python` with the library in it, as the driver would load it; `answer` is what the stand-in
 /// says to one who wants to subscribe.
 fn start(answer: u32, python: &str) -> Job {
+    start_with(&[("GPUSTALL_CUDA_BUDGET", "all")], answer, python)
+}
+
+/// The same with these variables.
+fn start_with(variables: &[(&str, &str)], answer: u32, python: &str) -> Job {
     let folder = tempfile::tempdir().expect("the directory for temporary files is writable");
     let cupti = folder.path().join("libcupti.so.13");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_in/cupti.c");
@@ -44,7 +49,7 @@ fn start(answer: u32, python: &str) -> Job {
         .args(["-c", &program])
         .env("GPUSTALL_OUTPUT", folder.path())
         .env("GPUSTALL_CUPTI", cupti)
-        .env("GPUSTALL_CUDA_BUDGET", "all")
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .spawn()
         .expect("Python is there");
@@ -112,6 +117,33 @@ fn a_job_that_ends_has_its_last_records_written() {
     assert_eq!(status.code(), Some(3));
     assert!(kernels(&trace) > 0);
     assert_eq!(trace.lost_by_source().get("CUPTI"), Some(&3));
+}
+
+#[test]
+fn a_job_of_which_nothing_is_captured_whole_gets_a_window() {
+    let variables = [("GPUSTALL_CUDA_WHOLE", "0"), ("GPUSTALL_CUDA_BUDGET", "5")];
+    let job = start_with(&variables, 0, "ready(); time.sleep(600)");
+    job.wait_for_kernels();
+    job.signal("-TERM");
+    let (_, trace) = job.end();
+    assert!(kernels(&trace) > 0);
+}
+
+#[test]
+fn a_job_that_ends_before_its_first_window_says_so() {
+    // A budget with which the first window opens after an hour.
+    let variables = [
+        ("GPUSTALL_CUDA_WHOLE", "0"),
+        ("GPUSTALL_CUDA_BUDGET", "0.0005"),
+    ];
+    let (status, trace) = start_with(&variables, 0, "sys.exit(0)").end();
+    assert!(status.success());
+    assert_eq!(kernels(&trace), 0);
+    let notes = &trace.meta.notes;
+    assert!(
+        notes.len() == 1 && notes[0].contains("GPUSTALL_CUDA_WHOLE"),
+        "{notes:?}"
+    );
 }
 
 #[test]

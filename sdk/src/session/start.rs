@@ -28,6 +28,7 @@ impl Active {
             pid: Pid(std::process::id()),
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             state: State::Partial,
+            distributed: gpustall_trace::DistributedInfo::of(|name| std::env::var(name).ok()),
             ..Meta::default()
         };
         let partial_path = partial_path(&output);

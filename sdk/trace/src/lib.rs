@@ -34,8 +34,8 @@ pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
 pub use merge::{MergeError, Part, merge};
 pub use model::{
-    Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, Flow, FlowEnd, Instant, Loss,
-    Meta, Process, Slice, State, Trace, Track, TrackKind,
+    Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, DistributedInfo, Flow,
+    FlowEnd, Instant, Loss, Meta, Process, Slice, State, Trace, Track, TrackKind,
 };
 pub use schema::TRACE_SCHEMA;
 pub use strings::{Strings, Symbol};

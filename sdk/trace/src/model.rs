@@ -64,6 +64,29 @@ pub struct Meta {
     /// Devices that the machine has, as far as the recorder named them; not only those used.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<DeviceInfo>,
+    /// Which of several processes that train together this is; `None` if it trains alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distributed: Option<DistributedInfo>,
+}
+
+/// The place of a process among those that train one model together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DistributedInfo {
+    /// Its number among them, from 0.
+    pub rank: u32,
+    /// How many they are.
+    pub world_size: u32,
+}
+
+impl DistributedInfo {
+    /// From the variables of the environment that launchers such as `torchrun` set, `RANK` and
+    /// `WORLD_SIZE`, which `variable` looks up. `None` unless both are there and fit together.
+    pub fn of(variable: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let number = |name: &str| variable(name)?.trim().parse::<u32>().ok();
+        let (rank, world_size) = (number("RANK")?, number("WORLD_SIZE")?);
+        (rank < world_size).then_some(Self { rank, world_size })
+    }
 }
 
 /// A device that can run kernels.

@@ -5,6 +5,7 @@
 
 pub mod catalogue;
 pub mod outside;
+pub mod run;
 pub mod store;
 pub mod trainer;
 pub mod truth;

@@ -1,6 +1,7 @@
 //! The job itself: started with the library, signalled as we are, waited for.
 
 use super::parts::Parts;
+use super::start;
 use crate::args::RunArgs;
 use anyhow::Context;
 use gpustall_inject::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE};
@@ -11,9 +12,15 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
+use std::time::{Duration, Instant};
 
 /// Tells the CUDA driver which library to load.
 const INJECTION_VARIABLE: &str = "CUDA_INJECTION64_PATH";
+
+/// How long a job stands still for its recorder at most.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
 
 /// The running job.
 pub(super) struct Job {
@@ -22,15 +29,29 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts it.
-    pub(super) fn start(args: &RunArgs, parts: &Parts, library: &Path) -> std::io::Result<Self> {
+    /// Starts it. If `held`, it stands still until it is [continued](Self::go_on).
+    pub(super) fn start(
+        args: &RunArgs,
+        parts: &Parts,
+        library: &Path,
+        held: bool,
+    ) -> std::io::Result<Self> {
         // Before the job is there, so that no signal is missed.
         let signals = [SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2];
         let signals = Signals::new(signals)?;
         let [program, rest @ ..] = args.command.as_slice() else {
             return Err(std::io::ErrorKind::InvalidInput.into());
         };
-        let mut command = Command::new(program);
+        let own = std::env::current_exe().ok();
+        let own = own.filter(|_| held && start::is_there(program));
+        let mut command = match &own {
+            Some(own) => {
+                let mut command = Command::new(own);
+                command.args(["start", "--"]).arg(program);
+                command
+            }
+            None => Command::new(program),
+        };
         command
             .args(rest)
             .env(OUTPUT_VARIABLE, parts.folder())
@@ -40,10 +61,24 @@ impl Job {
         if std::env::var_os(INJECTION_VARIABLE).is_none() {
             command.env(INJECTION_VARIABLE, library);
         }
-        Ok(Self {
-            child: command.spawn()?,
-            signals,
-        })
+        let child = command.spawn()?;
+        if own.is_some() && !start::has_stopped(&child) {
+            return Err(std::io::Error::other("it ended before it began"));
+        }
+        Ok(Self { child, signals })
+    }
+
+    /// Waits until somebody else has continued the job, and does it itself if `give_up` says so or it
+    /// takes too long.
+    pub(super) fn go_on(&self, mut give_up: impl FnMut() -> bool) {
+        let began = Instant::now();
+        while start::stands_still(self.pid()) {
+            if give_up() || began.elapsed() > PATIENCE {
+                self.signal_as(Signal::CONT);
+                return;
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Its process.
@@ -80,8 +115,12 @@ impl Job {
             SIGUSR2 => Signal::USR2,
             _ => Signal::TERM,
         };
+        self.signal_as(named);
+    }
+
+    fn signal_as(&self, signal: Signal) {
         // It may have ended just now.
-        let _ = kill_process(Pid::from_child(&self.child), named);
+        let _ = kill_process(Pid::from_child(&self.child), signal);
     }
 }
 

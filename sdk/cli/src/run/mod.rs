@@ -4,6 +4,7 @@ mod counters;
 mod job;
 mod parts;
 mod sidecar;
+mod start;
 
 use crate::args::RunArgs;
 use crate::output::{complain, print};
@@ -14,6 +15,8 @@ use parts::Parts;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+pub(crate) use start::start;
 
 /// Runs the job, and then says what was seen of it. The exit code is the job's.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
@@ -28,8 +31,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let parts = Parts::create(&output)?;
     let library = parts.library()?;
+    let usable = sidecar::usable(args);
     let start = MonotonicClock::read();
-    let mut job = match job::Job::start(args, &parts, &library) {
+    let mut job = match job::Job::start(args, &parts, &library, usable.is_ok()) {
         Ok(job) => job,
         Err(error) => {
             complain(
@@ -40,8 +44,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(127));
         }
     };
-    let beside = sidecar::start(args, job.pid(), &parts);
+    let mut beside = sidecar::start(usable, job.pid(), &parts);
     let counters = counters::start(&parts, job.pid(), start);
+    job.go_on(|| beside.is_over());
     let ended = job.wait(&parts)?;
     counters.finish();
     let mut notes = Vec::new();

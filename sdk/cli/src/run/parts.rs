@@ -131,10 +131,13 @@ impl Parts {
         let mut together: Vec<Part> = Vec::new();
         let mut left_out = 0;
         for part in parts {
+            let used = operations(&part.trace) > 0;
             let outlines = together.iter().chain([&part]).map(outline).collect();
             match merge(outlines) {
                 Ok(_) | Err(MergeError::TooFew) => together.push(part),
-                Err(MergeError::OtherJob { .. } | MergeError::Apart { .. }) => left_out += 1,
+                Err(MergeError::OtherJob { .. } | MergeError::Apart { .. }) => {
+                    left_out += u32::from(used);
+                }
                 Err(error) => return Err(error.into()),
             }
         }

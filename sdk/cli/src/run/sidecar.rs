@@ -19,26 +19,35 @@ pub(super) enum Beside {
     Absent(String),
 }
 
-/// Starts it, if that is possible. It stops when the job has ended.
-pub(super) fn start(args: &RunArgs, pid: u32, parts: &Parts) -> Beside {
+/// Its program, if it may record this job; else why not.
+pub(super) fn usable(args: &RunArgs) -> Result<PathBuf, &'static str> {
+    if args.no_sidecar {
+        return Err("--no-sidecar was given");
+    }
+    let program =
+        find().ok_or("gpustall-sidecar is not installed; `cargo install gpustall-sidecar`")?;
+    match geteuid().is_root() {
+        true => Ok(program),
+        false => Err("only root may record that; run `gpustall run` as root"),
+    }
+}
+
+/// Starts it, if it is usable. It continues the job, which stands still, once it records it, and
+/// stops when the job has ended.
+pub(super) fn start(usable: Result<PathBuf, &str>, pid: u32, parts: &Parts) -> Beside {
     let absent = |why: &str| {
         Beside::Absent(format!(
             "What threads do when they do not run was not recorded: {why}."
         ))
     };
-    if args.no_sidecar {
-        return absent("--no-sidecar was given");
-    }
-    let Some(program) = find() else {
-        return absent("gpustall-sidecar is not installed; `cargo install gpustall-sidecar`");
+    let program = match usable {
+        Ok(program) => program,
+        Err(why) => return absent(why),
     };
-    if !geteuid().is_root() {
-        return absent("only root may record that; run `gpustall run` as root");
-    }
     let log = parts.folder().join("sidecar.log");
     let output = File::create(&log).map_or_else(|_| Stdio::null(), Stdio::from);
     let child = Command::new(program)
-        .args(["record", "--pid", &pid.to_string(), "-o"])
+        .args(["record", "--resume", "--pid", &pid.to_string(), "-o"])
         .arg(parts.sidecar())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -51,6 +60,14 @@ pub(super) fn start(args: &RunArgs, pid: u32, parts: &Parts) -> Beside {
 }
 
 impl Beside {
+    /// Whether it records nothing, or nothing any more.
+    pub(super) fn is_over(&mut self) -> bool {
+        match self {
+            Self::Absent(_) => true,
+            Self::Records { child, .. } => !matches!(child.try_wait(), Ok(None)),
+        }
+    }
+
     /// Waits until its recording is written; returns what the user should know.
     pub(super) fn finish(self) -> Option<String> {
         let (mut child, log) = match self {

@@ -306,7 +306,10 @@ fn cause(
     }
     // 3: not submitted.
     let staging = state.launcher.is_some_and(|launcher| {
-        launcher == 1 && run.steps.is_some() && host.stages(launcher, (a, b), t, depends)
+        launcher == 1
+            && run.steps.is_some()
+            && host.explains(launcher, t).is_none()
+            && host.stages(launcher, (a, b), t, depends)
     });
     if let Some(launcher) = state.launcher
         && let Some(held) = host.held_up(launcher, staging, t)

@@ -2,7 +2,7 @@
 
 use super::output::Output;
 use super::sched::{Sched, ViewOptions};
-use super::{encode, introduce, json, layout};
+use super::{encode, introduce, json, layout, properties};
 use crate::block;
 use crate::schema::{PRODUCER, TRACE_SCHEMA};
 use crate::{Args, Nanos, Trace, TrackKind, Value, ValueRef, WriteError};
@@ -123,7 +123,9 @@ fn head(out: &mut Vec<u8>, trace: &Trace) {
     json::string(out, &trace.meta.recorder);
     out.extend_from_slice(b",\"name\":");
     json::string(out, &trace.meta.name);
-    out.extend_from_slice(b"},\n\"traceEvents\":[\n");
+    out.extend_from_slice(b"},\n");
+    properties::append(out, &trace.meta);
+    out.extend_from_slice(b"\"traceEvents\":[\n");
     introduce::meta(out, &trace.meta);
 }
 

@@ -12,6 +12,7 @@ mod layout;
 mod line;
 mod output;
 mod partial;
+mod properties;
 mod read;
 mod sched;
 mod stream;

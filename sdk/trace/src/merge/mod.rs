@@ -80,6 +80,9 @@ fn join(meta: &mut Meta, other: &Meta) {
     if meta.cpus == 0 {
         meta.cpus = other.cpus;
     }
+    if meta.distributed.is_none() {
+        meta.distributed = other.distributed;
+    }
     if other.state == State::Partial {
         meta.state = State::Partial;
     }

@@ -30,6 +30,10 @@ pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trac
             memory_bytes: numbers[0],
             multiprocessors: 132,
         }],
+        distributed: Some(gpustall_trace::DistributedInfo {
+            rank: 1,
+            world_size: 4,
+        }),
     };
     let mut trace = Trace {
         meta,
