@@ -97,12 +97,19 @@ pub fn run(tape: &mut Tape<'_>) -> Run {
         run.threads.push(watched);
     }
     silence_the_dead(&mut run);
+    // How busy the CPUs were is not said for threads that were watched in part.
+    let part = |thread: &Thread| (0..run.end).any(|t| !thread.watched(t));
+    if run.cpus > 0 && run.threads.iter().any(part) {
+        run.cpus = 12;
+    }
     if tape.once_in(5) {
         let at = tape.below(run.end);
         let mut steps = run.trainers.iter().flat_map(|trainer| &trainer.steps);
         let pause = (at, at + tape.from(1, 20));
-        // Nothing begins while recording is paused.
-        if !steps.any(|step| holds(pause, step.span.0)) {
+        // Nothing begins while recording is paused, and no stage of a batch is cut.
+        let mut stages = run.stages.iter();
+        let cut = stages.any(|stage| stage.span.0 < pause.1 && pause.0 < stage.span.1);
+        if !cut && !steps.any(|step| holds(pause, step.span.0)) {
             run.pauses.push(pause);
         }
     }
@@ -261,7 +268,11 @@ fn thread(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
         tid,
         ..Thread::default()
     };
-    let level = tape.below(6);
+    let level = match (tape.below(6), tid) {
+        // Workers are watched all the time or not at all.
+        (1 | 2, 101..=104) => 3,
+        (level, _) => level,
+    };
     if level == 0 {
         return of;
     }
@@ -270,8 +281,10 @@ fn thread(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
         2 => {
             let turn = tape.from(1, end - 1);
             let again = tape.from(turn, end - 1);
-            of.watches
-                .push(((tape.below(turn), turn), tape.pick(&[0, 9])));
+            // Of who wakes others nothing is lost: the table does not say whether what is left
+            // of such a turn counts as known.
+            let lost = tape.pick(&[0, 9]) * u64::from(tid < 120);
+            of.watches.push(((tape.below(turn), turn), lost));
             of.watches.push(((again, end), 0));
         }
         _ => of.watches.push(((0, end), tape.pick(&[0, 0, 0, 0, 9]))),
