@@ -5,6 +5,7 @@ mod table_oracle;
 
 use gpustall_diagnose::{Report, diagnose};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use table_oracle::tape::Tape;
 use table_oracle::{Charges, draw_device, draw_host};
 
@@ -19,6 +20,8 @@ proptest! {
         cases: 2 * ProptestConfig::default().cases,
         max_shrink_iters: 8_000,
         failure_persistence: None,
+        // The same timelines every time; more of them with PROPTEST_CASES.
+        rng_seed: RngSeed::Fixed(1),
         ..ProptestConfig::default()
     })]
 
