@@ -130,12 +130,14 @@ impl Run {
             .copied()
             .filter(|&tid| self.window().iter().all(|&t| self.watched(tid, t)))
             .collect();
-        let (mut busy, mut waited) = (0, 0);
+        let (mut busy, mut known, mut waited) = (0, 0, 0);
         for t in self.window() {
             let stages = self.stages.iter();
             let stages = stages.filter(|s| workers.contains(&s.tid) && holds(s.span, t));
             for stage in stages {
+                let seen = watched.contains(&stage.tid) || stage.runnable.is_some();
                 busy += 1;
+                known += u64::from(seen);
                 let runnable = stage.runnable.unwrap_or(0);
                 waited += match watched.contains(&stage.tid) {
                     true if self.state(stage.tid, t) == State::WaitsForCpu => UNIT,
@@ -154,6 +156,6 @@ impl Run {
         });
         let free = 4 * ran.sum::<u64>() + window <= 4 * window * u64::from(self.cpus);
         let blocked = matches!(state, State::Blocked(on) if on != On::OwnThreads);
-        blocked || (free && waited * 5 < busy * UNIT)
+        blocked || (free && (known == 0 || waited * 5 < known * UNIT))
     }
 }
