@@ -78,8 +78,9 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "straggler",
         charges: "comm.straggler",
-        definition: "A collective runs that the next kernel depends on, and the same collective \
-            has not yet begun on another device of the trace.",
+        definition: "A collective runs that the next kernel depends on, or that still runs after \
+            the next kernel was submitted, and the same collective has not yet begun on another \
+            device of the trace.",
         test: |m| {
             let straggling = Operation::Communication { straggling: true };
             when(m.depends_on == Some(straggling), Cause::CommStraggler)
@@ -88,8 +89,7 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "communication",
         charges: "comm.exposed",
-        definition: "Any other collective runs that the next kernel depends on, or that still runs \
-            after the next kernel was submitted.",
+        definition: "Any other such collective runs.",
         test: |m| {
             let is = matches!(m.depends_on, Some(Operation::Communication { .. }));
             when(is, Cause::CommExposed)
@@ -98,8 +98,9 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "dependency",
         charges: "gpu.dependency",
-        definition: "The next kernel has been submitted, does not run, and its stream was told to \
-            wait for an event between its kernel before and this one.",
+        definition: "The next kernel has been submitted (the call that launched it has returned), \
+            does not run, and its stream was told to wait for an event between its operation \
+            before and this one.",
         test: |m| when(m.submitted && m.event_wait, Cause::GpuDependency),
     },
     Rule {

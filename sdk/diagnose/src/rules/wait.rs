@@ -137,7 +137,9 @@ pub const WAIT_RULES: [WaitRule; 10] = [
             average a quarter of a CPU or more in the window, of those that the job may use, less those \
             that its watched threads ran on or, where the trace has a `cpu busy %` counter for \
             each CPU of the job and for no other and it is more, less the mean of `cpus busy`; and \
-            the loader's workers waited for one for less than 20 % of their get and collate.",
+            the loader's workers waited for one for less than 20 % of their get and collate (by the \
+            scheduler, and of a worker that was not watched all the window by `runnable_ns` of \
+            its slices; of whom neither is known is left out).",
         test: |m| {
             let room = match m.state {
                 ThreadState::Blocked(on) => on != BlockedOn::OwnThread || m.cpu_free == Some(true),

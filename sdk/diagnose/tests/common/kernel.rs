@@ -7,7 +7,7 @@ use gpustall_trace::{
 };
 
 /// A stretch off CPU.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 pub struct Off<'a> {
     pub state: &'a str,
     /// The last part, in which it waited for a CPU.
