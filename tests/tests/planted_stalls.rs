@@ -8,6 +8,7 @@
 use gpustall_tests::plant::catalogue::Truth;
 use gpustall_tests::plant::{PLANTS, Plant, run};
 use gpustall_tests::sidecar::Sidecar;
+use gpustall_tests::skip;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,8 @@ struct Run {
     found_ns: f64,
     true_ns: f64,
     verdict: String,
+    /// Others kept the machine busy: this run is no test.
+    disturbed: bool,
 }
 
 impl Run {
@@ -64,11 +67,17 @@ fn each_planted_cause_is_found_and_its_loss_is_what_the_plant_took() {
     }
     print_matrix(&all);
     let kernel = sidecar.is_some();
-    let wrong: Vec<String> = all
+    let (disturbed, judged): (Vec<Run>, Vec<Run>) = all.into_iter().partition(|run| run.disturbed);
+    let wrong: Vec<String> = judged
         .iter()
         .filter_map(|run| complaint(run, kernel))
         .collect();
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    if disturbed.len() > judged.len() {
+        let why = "other programs kept the machine busy in most of the runs: nothing is judged";
+        assert!(std::env::var_os("CI").is_none(), "{why}");
+        skip("planted_stalls", why);
+    }
 }
 
 /// What is wrong with a run, if anything.
@@ -102,9 +111,11 @@ fn complaint(run: &Run, kernel: bool) -> Option<String> {
 fn run(plant: &'static Plant, sidecar: Option<&Sidecar>) -> Run {
     let program = env!("CARGO_BIN_EXE_plant");
     let ran = run::run(program, plant, sidecar, &[]);
+    let mut disturbed = ran.disturbed;
     let mut true_ns = ran.truth_ns("lost_ns");
     if plant.truth == Truth::PairedRun {
         let bare = run::run(program, plant, sidecar, &["--bare"]);
+        disturbed |= bare.disturbed;
         true_ns = ran.truth_ns("trained_ns") - bare.truth_ns("trained_ns");
     }
     let found = ran.report["findings"][0]["cause"].as_str();
@@ -113,6 +124,7 @@ fn run(plant: &'static Plant, sidecar: Option<&Sidecar>) -> Run {
         found_ns: found_ns(plant, &ran.report["charges_ns"]),
         found: found.map(ToOwned::to_owned),
         true_ns,
+        disturbed,
         verdict: ran.report["verdict"].as_str().unwrap().to_owned(),
     }
 }
@@ -134,6 +146,13 @@ fn found_ns(plant: &Plant, charges: &Value) -> f64 {
 }
 
 fn print_line(run: &Run) {
+    if run.disturbed {
+        println!(
+            "{}: not judged, others kept the machine busy",
+            run.plant.name
+        );
+        return;
+    }
     let planted = run.plant.cause.unwrap_or("-");
     let found = run.found.as_deref().unwrap_or("-");
     print!(
@@ -154,7 +173,7 @@ fn print_line(run: &Run) {
 /// How often each planted cause was found as which.
 fn print_matrix(all: &[Run]) {
     let mut matrix: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-    for run in all {
+    for run in all.iter().filter(|run| !run.disturbed) {
         let row = matrix
             .entry(run.plant.cause.unwrap_or("nothing"))
             .or_default();

@@ -5,6 +5,7 @@
 use gpustall_tests::plant::run::{Ran, run};
 use gpustall_tests::plant::{PLANTS, Plant};
 use gpustall_tests::sidecar::Sidecar;
+use gpustall_tests::skip;
 use serde_json::Value;
 
 /// How far a predicted gain may be from the measured one, as a share of the measured one.
@@ -89,7 +90,7 @@ fn a_remedy_gains_what_was_predicted() {
     let Some(sidecar) = Sidecar::start("what_if") else {
         return;
     };
-    let mut wrong = Vec::new();
+    let (mut wrong, mut judged) = (Vec::new(), 0);
     for case in CASES {
         let plant = PLANTS
             .iter()
@@ -98,6 +99,11 @@ fn a_remedy_gains_what_was_predicted() {
         let program = env!("CARGO_BIN_EXE_plant");
         let before = run(program, plant, Some(&sidecar), &[]);
         let after = run(program, plant, Some(&sidecar), &[case.change]);
+        if before.disturbed || after.disturbed {
+            println!("{}: not judged, others kept the machine busy", case.plant);
+            continue;
+        }
+        judged += 1;
         let (now, then) = (step_ns(&before, plant), step_ns(&after, plant));
         let step = before.report["findings"][0]["step_ns"].as_f64().unwrap();
         let (gain, predicted) = (now - then, step - (case.predicted)(&before.report));
@@ -117,4 +123,9 @@ fn a_remedy_gains_what_was_predicted() {
         }
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    if judged * 2 < CASES.len() {
+        let why = "other programs kept the machine busy in most of the runs: nothing is judged";
+        assert!(std::env::var_os("CI").is_none(), "{why}");
+        skip("what_if", why);
+    }
 }
