@@ -1,6 +1,7 @@
 //! A command that is recorded from its start.
 
 use anyhow::{Context, Result, bail};
+use gpustall_sidecar::Recording;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -12,7 +13,20 @@ pub(super) fn run(command: &[String]) -> Result<ExitCode> {
         bail!("no command");
     };
     let error = Command::new(program).args(arguments).exec();
-    Err(error).with_context(|| format!("cannot run {program}"))
+    eprintln!("gpustall-sidecar: cannot run {program}: {error}");
+    Ok(ExitCode::from(CANNOT_RUN))
+}
+
+/// The exit code of a command that could not be started, as a shell gives it.
+pub(super) const CANNOT_RUN: u8 = 127;
+
+/// Whether the child ended so before it became the command.
+pub(super) fn did_not_begin(status: ExitStatus, recorded: &Recording) -> bool {
+    // A program that runs has another name than this one.
+    let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
+    let still = |name: &str| name == own.trim_end();
+    status.code() == Some(i32::from(CANNOT_RUN))
+        && recorded.threads.iter().all(|thread| still(&thread.name))
 }
 
 /// A child that stands still before its command begins.

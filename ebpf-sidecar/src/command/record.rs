@@ -7,6 +7,7 @@ use gpustall_sidecar::{CudaClass, Options, Recorder, Recording};
 use gpustall_trace::{Nanos, Pid, write_finished};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
+use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::{Child, ExitCode};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
+    writable(&arguments.output)?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut recorder = Recorder::start(&options(arguments))?;
     for signal in [SIGINT, SIGTERM] {
@@ -54,6 +56,9 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
     }
     drop(line);
     let recorded = recorder.finish();
+    if status.is_some_and(|status| child::did_not_begin(status, &recorded)) {
+        return Ok(ExitCode::from(child::CANNOT_RUN));
+    }
     write(&recorded, &arguments.output, pid)?;
     match status {
         Some(status) => Ok(ExitCode::from(child::code(status))),
@@ -64,6 +69,22 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+/// Whether the file can be written, found out before anything is recorded; nothing in it is changed.
+fn writable(path: &Path) -> Result<()> {
+    let existed = path.exists();
+    let opened = OpenOptions::new().create(true).append(true).open(path);
+    opened.with_context(|| {
+        format!(
+            "cannot write {}: choose another file with -o",
+            path.display()
+        )
+    })?;
+    if !existed {
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
 }
 
 fn options(arguments: &RecordArguments) -> Options {

@@ -42,6 +42,9 @@ const DELIVER_EVERY: Duration = Duration::from_millis(250);
 /// Most connections at one time, those included that have not said hello.
 const MAX_CONNECTIONS: usize = 300;
 
+/// Most connections of one user, root excepted.
+const MAX_CONNECTIONS_OF_A_USER: usize = MAX_CONNECTIONS / 4;
+
 /// How long clients may take for their last events when the server ends.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -180,7 +183,11 @@ impl Server {
             let Ok(peer) = Peer::of(&socket) else {
                 continue;
             };
-            if self.clients.len() < MAX_CONNECTIONS && socket.set_nonblocking(true).is_ok() {
+            // Connections that have said nothing count too: no user keeps the others out with them.
+            let of_user = self.clients.iter().filter(|c| c.peer.user == peer.user);
+            let room = self.clients.len() < MAX_CONNECTIONS
+                && (peer.user == 0 || of_user.count() < MAX_CONNECTIONS_OF_A_USER);
+            if room && socket.set_nonblocking(true).is_ok() {
                 self.next_id += 1;
                 self.clients.push(Client::new(self.next_id, peer, socket));
             }

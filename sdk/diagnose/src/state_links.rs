@@ -49,7 +49,7 @@ pub(crate) fn links(
     let rest: Nanos = rest.iter().map(|&(_, &ns)| ns).sum();
     rows.push(("blocked otherwise".to_owned(), rest, String::new()));
     rows.push((
-        "at work for memory: page faults, reclaim".to_owned(),
+        "at work for memory: page faults, mapping, reclaim".to_owned(),
         sums.memory,
         memory(timeline, sums),
     ));

@@ -1,6 +1,7 @@
 //! The threads that made batches, and how busy they were.
 
 use crate::events::LoaderKey;
+use crate::partition::without;
 use crate::report::Worker;
 use crate::rules::ThreadState;
 use crate::stages::{Stage, StageKind};
@@ -65,7 +66,13 @@ pub(crate) fn workers(
         if consumers.contains(&track) {
             continue;
         }
-        let busy: Nanos = lane.iter().map(|b| b.span.intersection(judged).len()).sum();
+        let within: Vec<Interval> = lane.iter().map(|b| b.span.intersection(judged)).collect();
+        // What a pause covers was not recorded: neither busy nor a part of the window.
+        let recorded = match timeline.pauses.is_empty() {
+            true => within,
+            false => without(&within, &timeline.pauses),
+        };
+        let busy: Nanos = recorded.iter().map(|span| span.len()).sum();
         if busy == Nanos::ZERO {
             continue;
         }
@@ -77,8 +84,8 @@ pub(crate) fn workers(
         of.tracks.push(track);
         of.busy += busy;
         if let Some(states) = timeline.lane(track) {
-            for busy in lane {
-                of.watch(states, busy.span.intersection(judged));
+            for &span in &recorded {
+                of.watch(states, span);
             }
         }
         key_of.insert(track, key);

@@ -152,3 +152,27 @@ fn what_ends_without_a_kernel_is_unknown_and_shown() {
     assert_eq!(finding.lost_ns, 10_000_000);
     assert_eq!(finding.remedy, "");
 }
+
+#[test]
+fn a_stream_of_another_device_with_the_same_number_is_another_stream() {
+    let report = steps(1_000, |b, main, stream, at, id| {
+        let other = b.stream(1, 7);
+        b.call(main, "cudaStreamWaitEvent", 0, (at, at + 2));
+        // Work for the other device's stream 7 is not what this one's waited behind.
+        b.launch(
+            main,
+            other,
+            next(id),
+            (at + 3, at + 5),
+            (at + 5, at + 1_000),
+        );
+        b.launch(
+            main,
+            stream,
+            next(id),
+            (at + 6, at + 10),
+            (at + 210, at + 1_000),
+        );
+    });
+    assert_eq!(charged(&report, "gpu.dependency"), 10 * 200_000);
+}

@@ -156,6 +156,7 @@ pub const PLANTS: &[Plant] = &[
         step: ms(5),
         batch: ms(0),
         workers: 0,
+        steps: 24,
         ..plant("page-faults", Planted::PageFaults, "data.memory")
     },
     Plant {

@@ -23,7 +23,7 @@ pub const BATCH: usize = 4;
 /// Bytes of an item that is read from a disk.
 const DISK_ITEM: usize = 512 << 10;
 /// Bytes that an item maps and touches.
-const MAPPED_ITEM: usize = 4 << 20;
+const MAPPED_ITEM: usize = 16 << 20;
 /// Bytes of the file that the memory cgroup has no room for, and what of it one item is.
 const SHARED_FILE: usize = 128 << 20;
 const SHARED_ITEM: usize = 2 << 20;

@@ -77,6 +77,9 @@ fn report(
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     write_finished(output, &trace).with_context(|| format!("cannot write {}", output.display()))?;
-    print(&format!("{report}\n\ntrace: {}", output.display()))?;
+    // The trace is written: that nobody reads what is printed takes nothing away.
+    if let Err(error) = print(&format!("{report}\n\ntrace: {}", output.display())) {
+        complain("note", &format!("the report could not be printed: {error}"));
+    }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The calls of the CUDA runtime and driver, and what each of them is for.
 
-use super::ops::{Device, OpKind};
+use super::ops::{Device, DeviceKey, OpKind};
 use crate::id_map::IdMap;
 use crate::names::integer;
 use crate::rules::Activity;
@@ -40,8 +40,8 @@ pub(crate) struct Call {
     pub(crate) activity: Activity,
     /// Whether it submitted a device operation that was recorded.
     pub(crate) submits: bool,
-    /// The stream of that operation.
-    pub(crate) stream: Option<u64>,
+    /// The device and the stream of that operation.
+    pub(crate) stream: Option<(DeviceKey, u64)>,
     /// Which stream it told to wait for an event of which other one, where that was recorded.
     pub(crate) waits: Option<StreamWait>,
 }
@@ -90,7 +90,11 @@ pub(crate) fn join(calls: &mut [Call], devices: &mut [Device]) {
     let mut of: Vec<(u64, usize)> = calls.iter().enumerate().filter_map(id_of).collect();
     // Calls are in the order of their starts, and so are those of one correlation.
     of.sort_unstable();
-    for op in devices.iter_mut().flat_map(|device| &mut device.ops) {
+    let ops = devices.iter_mut().flat_map(|device| {
+        let key = device.key;
+        device.ops.iter_mut().map(move |op| (key, op))
+    });
+    for (device, op) in ops {
         let Some(id) = op.correlation else { continue };
         let own = &of[of.partition_point(|&(of, _)| of < id)..];
         let before = own.partition_point(|&(of, i)| {
@@ -103,7 +107,7 @@ pub(crate) fn join(calls: &mut [Call], devices: &mut [Device]) {
         };
         op.call = Some(at);
         calls[at].submits = true;
-        calls[at].stream = Some(op.stream);
+        calls[at].stream = Some((device, op.stream));
         calls[at].activity = activity(calls[at].kind, Some(op.kind));
     }
 }

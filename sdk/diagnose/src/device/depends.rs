@@ -117,12 +117,16 @@ pub(crate) fn event_wait(host: &Host<'_>, device: &Device, next: Next) -> bool {
     let Some(launch) = next.call else {
         return false;
     };
-    let stream = device.ops.get(next.op).map(|op| op.stream);
+    // Streams of two devices may have one number.
+    let Some(stream) = device.ops.get(next.op).map(|op| op.stream) else {
+        return false;
+    };
+    let on_stream = Some((device.key, stream));
     host.calls_before(launch)
         .take(MAX_CALLS_BACK)
-        .take_while(|call| !call.submits || call.stream != stream)
+        .take_while(|call| !call.submits || call.stream != on_stream)
         .filter(|call| call.kind == CallKind::StreamWait)
-        .any(|call| call.waits.is_none_or(|waits| Some(waits.stream) == stream))
+        .any(|call| call.waits.is_none_or(|waits| waits.stream == stream))
 }
 
 /// No more calls than this are looked back.

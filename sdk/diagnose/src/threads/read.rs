@@ -46,7 +46,7 @@ pub(crate) struct Sample {
     pub(crate) class: Option<Symbol>,
     /// The function.
     pub(crate) function: Symbol,
-    /// Whether it was at work for memory: a page fault or reclaim.
+    /// Whether it was at work for memory: a page fault, reclaim, or mapping.
     pub(crate) memory: bool,
 }
 
@@ -216,7 +216,7 @@ impl Kernel {
         let class = text(args, self.running);
         let function = text(args, self.function).unwrap_or(instant.name);
         let memory = class.is_some_and(|class| match trace.text(class) {
-            "page fault" | "reclaim" => true,
+            "page fault" | "reclaim" | "memory map" => true,
             "system" => allocates(trace.text(function)),
             _ => false,
         });

@@ -234,7 +234,7 @@ impl<'a> Host<'a> {
             match call.kind {
                 CallKind::StreamWait => return true,
                 CallKind::Submit(_) => {
-                    let op = self.run.ops.iter().find(|op| op.id == call.id);
+                    let op = self.own.iter().find(|op| op.id == call.id);
                     if op.is_some_and(|op| op.stream == stream) {
                         return false;
                     }
