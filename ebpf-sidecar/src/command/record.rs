@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
-    writable(&arguments.output)?;
     let stop = Arc::new(AtomicBool::new(false));
     let mut recorder = Recorder::start(&options(arguments))?;
+    writable(&arguments.output)?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, stop.clone()).context("cannot handle signals")?;
     }
