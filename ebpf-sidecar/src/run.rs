@@ -14,8 +14,6 @@ pub enum RunClass {
     GpuDriver,
     /// The handling of a page fault.
     PageFault,
-    /// Memory mapped, unmapped or advised on.
-    MemoryMap,
     /// Data copied between the program and the kernel.
     Copy,
     /// Other work of the kernel: the function says what.
@@ -30,7 +28,6 @@ impl RunClass {
             Self::Reclaim => "reclaim",
             Self::GpuDriver => "gpu driver",
             Self::PageFault => "page fault",
-            Self::MemoryMap => "memory map",
             Self::Copy => "copy",
             Self::System => "system",
         }
@@ -53,7 +50,7 @@ pub struct Run {
 }
 
 /// The first row of which a function is on the stack gives the class.
-const TABLE: [(RunClass, &[&str]); 4] = [
+const TABLE: [(RunClass, &[&str]); 3] = [
     (
         RunClass::Reclaim,
         &[
@@ -74,22 +71,6 @@ const TABLE: [(RunClass, &[&str]); 4] = [
             "do_page_fault",
             "do_translation_fault",
             "do_mem_abort",
-        ],
-    ),
-    (
-        RunClass::MemoryMap,
-        &[
-            "vm_mmap_pgoff",
-            "__vm_munmap",
-            "do_vmi_munmap",
-            "unmap_region",
-            "exit_mmap",
-            "do_madvise*",
-            "__*_sys_munmap",
-            "__*_sys_mmap",
-            "__*_sys_mremap",
-            "__*_sys_madvise",
-            "__*_sys_brk",
         ],
     ),
     (

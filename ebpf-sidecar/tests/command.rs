@@ -207,3 +207,38 @@ fn wrong_arguments_and_a_process_that_is_not_there_are_said_so() {
         assert!(text(&gone.stderr).contains("there is no process 4194303"));
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_written_is_refused_before_the_command_begins() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("no folder/job.json");
+    let run = sidecar(&["record", "-o", file.to_str().unwrap(), "--"])
+        .args(["sh", "-c", "echo it ran"])
+        .output()
+        .unwrap();
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(1), "{said}");
+    assert!(said.contains("choose another file with -o"), "{said}");
+    assert_eq!(text(&run.stdout), "");
+}
+
+#[test]
+fn a_command_that_cannot_be_run_leaves_an_older_recording_alone() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.json");
+    std::fs::write(&file, "older").unwrap();
+    let run = sidecar(&["record", "-o", file.to_str().unwrap(), "--"])
+        .arg("/no/such/program")
+        .output()
+        .unwrap();
+    let said = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(127), "{said}");
+    assert!(said.contains("cannot run /no/such/program"), "{said}");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "older");
+}

@@ -189,7 +189,7 @@ pub mod arg {
     /// The kernel's functions in which a blocked thread waited, the innermost first, joined by `;`.
     pub const STACK: &str = "stack";
     /// What a running thread did: `user` for the program itself, or a class of the kernel's work
-    /// (`page fault`, `memory map`, `copy`, `reclaim`, `gpu driver`, `system`). Text.
+    /// (`page fault`, `copy`, `reclaim`, `gpu driver`, `system`). Text.
     pub const RUNNING: &str = "running";
     /// The program's functions, the innermost first, joined by `;`.
     pub const USER_STACK: &str = "user_stack";

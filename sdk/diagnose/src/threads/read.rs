@@ -216,7 +216,7 @@ impl Kernel {
         let class = text(args, self.running);
         let function = text(args, self.function).unwrap_or(instant.name);
         let memory = class.is_some_and(|class| match trace.text(class) {
-            "page fault" | "reclaim" | "memory map" => true,
+            "page fault" | "reclaim" => true,
             "system" => allocates(trace.text(function)),
             _ => false,
         });
