@@ -139,20 +139,24 @@ struct Batch {
     targets: Tensor<2>,
 }
 
-/// Makes one tensor of each row and joins them, as most batchers do.
+/// Puts the rows one behind the other and makes one tensor of them all: a tensor for each row would
+/// be a million copies to a GPU.
 #[derive(Clone)]
 struct RowBatcher;
 
 impl Batcher<Row, Batch> for RowBatcher {
     fn batch(&self, items: Vec<Row>, device: &Device) -> Batch {
-        let rows = items
-            .iter()
-            .map(|item| Tensor::<1>::from_floats(item.features, device).unsqueeze::<2>())
-            .collect();
+        let mut features = Vec::with_capacity(items.len() * FEATURES);
+        for item in &items {
+            features.extend_from_slice(&item.features);
+        }
         let targets: Vec<f32> = items.iter().map(|item| item.target).collect();
+        let tensor = |values, width| {
+            Tensor::from_data(TensorData::new(values, [items.len(), width]), device)
+        };
         Batch {
-            rows: Tensor::cat(rows, 0),
-            targets: Tensor::<1>::from_floats(targets.as_slice(), device).unsqueeze_dim(1),
+            rows: tensor(features, FEATURES),
+            targets: tensor(targets, 1),
         }
     }
 }
