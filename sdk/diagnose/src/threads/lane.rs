@@ -45,6 +45,8 @@ pub(crate) struct Lane {
     stretches: Vec<Stretch>,
     /// Running time before each stretch.
     ran: Vec<Nanos>,
+    /// Time of which its state is known.
+    known: Nanos,
 }
 
 impl Lane {
@@ -103,11 +105,15 @@ impl Lane {
 
     fn count(&mut self) {
         let mut ran = Nanos::ZERO;
+        self.known = Nanos::ZERO;
         self.ran = Vec::with_capacity(self.stretches.len());
         for stretch in &self.stretches {
             self.ran.push(ran);
             if stretch.state == ThreadState::Running {
                 ran += stretch.span.len();
+            }
+            if stretch.state != ThreadState::Unknown {
+                self.known += stretch.span.len();
             }
         }
     }
@@ -186,9 +192,7 @@ impl Lane {
 
     /// Time of which its state is known.
     pub(crate) fn known(&self) -> Nanos {
-        let known = self.stretches.iter();
-        let known = known.filter(|stretch| stretch.state != ThreadState::Unknown);
-        known.map(|stretch| stretch.span.len()).sum()
+        self.known
     }
 
     /// How long it ran in `span`.

@@ -4,11 +4,13 @@
 mod lane;
 mod read;
 mod sums;
+mod turns;
 
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
 pub(crate) use read::{Totals, tid_of};
 pub(crate) use sums::{StateSums, What, Who};
+pub(crate) use turns::Turn;
 
 use crate::id_map::IdMap;
 use crate::rules::BlockedOn;

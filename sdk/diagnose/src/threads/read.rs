@@ -61,8 +61,10 @@ pub(crate) struct Request {
 }
 
 /// The totals of a thread; what was not counted is `None`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
+    /// The lane of the thread: each thread has one of its own, whatever its id.
+    pub(crate) track: TrackId,
     pub(crate) watched: Interval,
     pub(crate) on_cpu: Nanos,
     pub(crate) preempted: Nanos,
@@ -240,6 +242,7 @@ impl Kernel {
         let ns = |key: &str| Nanos::new(count(key).unwrap_or(0));
         let first = TraceTime::from_nanos(count(totals::FIRST_NS).unwrap_or(u64::MAX));
         let totals = Totals {
+            track: instant.track,
             watched: Interval::new(first.min(instant.at), instant.at),
             on_cpu: ns(totals::ON_CPU_NS),
             preempted: ns(totals::PREEMPTED_NS),
