@@ -133,7 +133,8 @@ impl Stages {
     pub(crate) fn works(&self, track: TrackId, span: Interval) -> bool {
         let lane = self.by_track.get(&track).map_or(&[][..], Vec::as_slice);
         let first = lane.partition_point(|busy| busy.span.end <= span.start);
-        lane.get(first).is_some_and(|busy| busy.span.start < span.end)
+        lane.get(first)
+            .is_some_and(|busy| busy.span.start < span.end)
     }
 
     /// What the thread did in `span`: disjoint, in order, cut to it.

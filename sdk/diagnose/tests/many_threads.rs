@@ -125,7 +125,8 @@ fn the_time_grows_as_the_number_of_threads() {
         );
         times
     });
-    for (few, many) in measured[0].iter().zip(&measured[1]) {
+    // Writing is not the diagnosis's.
+    for (few, many) in measured[0].iter().zip(&measured[1]).skip(1) {
         // Four times as many: a quadratic part would take sixteen times as long. The machine is noisy.
         assert!(*many < 10 * *few, "{few:?}, then {many:?}");
     }
@@ -181,6 +182,10 @@ fn threads_that_had_one_id_in_turn_have_a_row_each() {
     let writer = rows.find(|of| of.name == "writer").expect("a row");
     let worst = writer.worst_off_cpu.as_ref().expect("it was off CPU");
     assert_eq!((worst.start_ns, worst.length_ns), (50_000_000, 50_000_000));
-    let processes: Vec<_> = report.processes.iter().map(|of| (of.pid, of.threads)).collect();
+    let processes: Vec<_> = report
+        .processes
+        .iter()
+        .map(|of| (of.pid, of.threads))
+        .collect();
     assert_eq!(processes, [(100, 3), (777, 1)]);
 }

@@ -31,7 +31,9 @@ pub(crate) struct Off {
     pub(crate) waker: Option<Other>,
     pub(crate) displaced_by: Option<Other>,
     pub(crate) gave_back: Option<Other>,
-    pub(crate) cpu: Option<u64>,
+    /// Where it left, and where it came back.
+    pub(crate) cpu_out: Option<u64>,
+    pub(crate) cpu_in: Option<u64>,
     /// Whether an end of it was inferred.
     pub(crate) inferred: bool,
     /// Position of the slice.
@@ -203,7 +205,8 @@ impl Kernel {
             waker,
             displaced_by,
             gave_back,
-            cpu: self.cpus.iter().find_map(|&key| integer(args, key)),
+            cpu_out: integer(args, self.cpus[1]),
+            cpu_in: integer(args, self.cpus[0]),
             inferred: flag(args, self.inferred),
             slice: at,
         }
