@@ -153,4 +153,4 @@ fn best(op: &Op, list: &[usize], ops: &[Op]) -> Option<usize> {
 }
 
 /// Kernels that began before one, of which it is looked whether they reach into it.
-const REACH_BACK: usize = 4;
+const REACH_BACK: usize = 16;

@@ -21,7 +21,7 @@ pub(super) struct Tables {
     pub(super) order: Order,
     pub(super) numbers: super::numbers::Numbers,
     /// Whether devices have one number in all recordings, so that what groups their streams is one.
-    of_job: bool,
+    pub(super) of_job: bool,
 }
 
 impl Tables {

@@ -45,7 +45,13 @@ fn largest(trace: &Trace) -> u64 {
     let keys = keys(trace);
     let slices = trace.slices.iter().flat_map(|slice| slice.args.iter());
     let numbers = slices.filter(|(key, _)| keys.contains(key));
-    let numbers = numbers.filter_map(|(_, value)| value.as_u64());
+    let ac2g = trace.strings.find(cat::AC2G);
+    let arrows = (trace.flows.iter())
+        .filter(|flow| Some(flow.cat) == ac2g)
+        .map(|flow| flow.id);
+    let numbers = numbers
+        .filter_map(|(_, value)| value.as_u64())
+        .chain(arrows);
     // A foreign file may hold any number.
     numbers.filter(|n| *n <= u64::MAX >> 8).max().unwrap_or(0)
 }
