@@ -86,6 +86,9 @@ pub(crate) fn waited(
             *until = piece.span.end.max(*until);
         }
     }
+    if by.is_empty() {
+        return Vec::new();
+    }
     let laid: Vec<Laid> = accounts.iter().map(Laid::of).collect();
     let mut meetings: HashMap<(usize, usize), Vec<TraceTime>> = HashMap::new();
     let mut list = Vec::with_capacity(by.len());
