@@ -47,6 +47,7 @@ pub(crate) struct Keys {
     pub(crate) correlation: Option<Symbol>,
     pub(crate) bytes: Option<Symbol>,
     pub(crate) wait_on_stream: Option<Symbol>,
+    pub(crate) process: Option<Symbol>,
 }
 
 /// Both.
@@ -101,6 +102,7 @@ impl Names {
                 correlation: find(arg::CORRELATION),
                 bytes: find(arg::BYTES),
                 wait_on_stream: find(arg::WAIT_ON_STREAM),
+                process: find(arg::PROCESS),
             },
         }
     }

@@ -32,7 +32,8 @@ pub mod cat {
     pub const SPAN: &str = "span";
     /// Instant: a `tracing` event. Arguments `target`, `level` and the event's fields.
     pub const EVENT: &str = "event";
-    /// Slice on a synthetic track: recording was paused.
+    /// Slice on a synthetic track: recording was paused. Argument [`PROCESS`](super::arg::PROCESS) in a
+    /// trace of several processes.
     pub const PAUSE: &str = "pause";
     /// Instant: something went wrong in the job (a worker panicked). Argument `message`.
     pub const FAULT: &str = "fault";
@@ -141,6 +142,9 @@ pub mod arg {
     /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
     /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
+    /// Id of the process that a [`PAUSE`](super::cat::PAUSE) is of, in a trace of several; without it
+    /// nothing was recorded of any.
+    pub const PROCESS: &str = "process";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
