@@ -31,6 +31,8 @@ pub(crate) struct Devices {
     timed: TimedOperations,
     lost: u64,
     start: MonoTime,
+    #[cfg(feature = "burn-cuda")]
+    runners: Option<crate::burn_cuda::Runners>,
 }
 
 impl Devices {
@@ -42,6 +44,8 @@ impl Devices {
             timed: TimedOperations::new(pid, start),
             lost: 0,
             start,
+            #[cfg(feature = "burn-cuda")]
+            runners: None,
         };
         pending::clear();
         if by_run() {
@@ -65,6 +69,10 @@ impl Devices {
             }
         }
         CAPTURING.store(devices.capture.is_some(), Ordering::Relaxed);
+        #[cfg(feature = "burn-cuda")]
+        {
+            devices.runners = Some(crate::burn_cuda::Runners::start(start, sink));
+        }
         let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         match Sampler::start(start, &visible_devices(visible.as_deref())) {
             Ok(sampler) => devices.sampler = Some(sampler),
@@ -97,6 +105,10 @@ impl Devices {
         if let Some(sampler) = &mut self.sampler {
             sampler.drain(sink);
         }
+        #[cfg(feature = "burn-cuda")]
+        if let Some(runners) = &mut self.runners {
+            runners.poll(sink);
+        }
         pending::write_done(&mut self.timed, sink);
         let lost = pending::lost();
         if lost != self.lost {
@@ -116,7 +128,7 @@ pub(crate) fn known() -> Vec<DeviceInfo> {
 }
 
 /// Whether operations are to be timed by events.
-fn times() -> bool {
+pub(crate) fn times() -> bool {
     !CAPTURING.load(Ordering::Relaxed)
 }
 

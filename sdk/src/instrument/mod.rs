@@ -52,6 +52,8 @@ mod steps;
 #[cfg(feature = "burn")]
 mod thread_time;
 
+#[cfg(feature = "burn-cuda")]
+pub use crate::burn_cuda::device_phase;
 #[cfg(feature = "cuda")]
 pub use crate::cuda::{TracedLaunch, TracedStream, stream};
 #[cfg(feature = "burn")]
