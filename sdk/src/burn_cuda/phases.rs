@@ -6,12 +6,14 @@ use crate::recorder::ring::{current_tid, push};
 use crate::recorder::{Category, Record, Text};
 use cubecl_environment::stream::StreamId;
 use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 /// Phases within one another on one thread, at most; deeper ones are not told from the one around.
 const DEEPEST: usize = 64;
 
 thread_local! {
+    /// Marks that this thread has made.
+    static MARKS: Cell<u64> = const { Cell::new(0) };
     /// The phases that are open on this thread, the innermost last.
     static OPEN: RefCell<Vec<(&'static str, MonoTime)>> = const { RefCell::new(Vec::new()) };
 }
@@ -58,11 +60,15 @@ fn mark(generation: Generation, phase: Option<&'static str>) {
     let queue = StreamId::current();
     let launches = launches::issued(queue);
     let thread = current_tid();
+    let Ok(number) = MARKS.try_with(|marks| marks.replace(marks.get() + 1)) else {
+        return;
+    };
     runners::each(|runner| {
         runner.submit(move |_| {
-            let mut args = Vec::with_capacity(4);
+            let mut args = Vec::with_capacity(5);
             args.push((arg::THREAD, Text::U64(thread.0.into())));
             args.push((arg::QUEUE, Text::U64(queue.value)));
+            args.push((arg::MARK, Text::U64(number)));
             args.push((arg::LAUNCHES, Text::U64(launches)));
             args.extend(phase.map(|phase| (arg::PHASE, Text::Static(phase))));
             push(

@@ -84,7 +84,7 @@ fn device_of(name: &str) -> Option<DeviceId> {
 /// Puts our service on the runner of `device`. That waits for what is in its queue, so a thread of
 /// its own does.
 fn prepare(device: DeviceId) {
-    let known = |ready: &[DeviceId]| ready.contains(&device) || ready.len() >= MOST;
+    let known = move |ready: &[DeviceId]| ready.contains(&device) || ready.len() >= MOST;
     if known(&READY.read()) {
         return;
     }

@@ -15,9 +15,13 @@ use gpustall_cuda::{
 };
 use gpustall_trace::{DeviceInfo, EventRef, MonoTime, MonotonicClock, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Whether CUPTI records in this process: streams need no timing of their own then.
 static CAPTURING: AtomicBool = AtomicBool::new(false);
+
+/// How often a window is looked after that closes when its cost is used up.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Set in jobs that `gpustall run` started: it records the devices itself.
 const RUN_VARIABLE: &str = "GPUSTALL_OUTPUT";
@@ -48,6 +52,10 @@ impl Devices {
             runners: None,
         };
         pending::clear();
+        #[cfg(feature = "burn-cuda")]
+        if driver_is_there() {
+            devices.runners = Some(crate::burn_cuda::Runners::start(start, sink));
+        }
         if by_run() {
             let text = "`gpustall run` records the devices of this process, in its own trace.";
             sink.push(&EventRef::Note { text });
@@ -69,10 +77,6 @@ impl Devices {
             }
         }
         CAPTURING.store(devices.capture.is_some(), Ordering::Relaxed);
-        #[cfg(feature = "burn-cuda")]
-        {
-            devices.runners = Some(crate::burn_cuda::Runners::start(start, sink));
-        }
         let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         match Sampler::start(start, &visible_devices(visible.as_deref())) {
             Ok(sampler) => devices.sampler = Some(sampler),
@@ -90,6 +94,13 @@ impl Devices {
             capture.poll(sink);
         }
         self.rest(sink);
+    }
+
+    /// Looks after a window that closes when its cost is used up; how soon to do so again, if one is open.
+    pub(crate) fn look(&mut self, sink: &mut dyn EventSink) -> Option<Duration> {
+        let capture = self.capture.as_mut().filter(|capture| capture.is_rationed())?;
+        capture.poll(sink);
+        Some(LOOK)
     }
 
     /// Writes everything that is still to come, and stops.

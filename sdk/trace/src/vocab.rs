@@ -31,7 +31,8 @@ pub mod cat {
     /// Instant on a thread that calls the driver for others, as Burn's runners do: from here on, what it
     /// does for the thread [`THREAD`](super::arg::THREAD) is what that one asked for in the phase
     /// [`PHASE`](super::arg::PHASE), or outside of phases where that is absent. Arguments
-    /// [`QUEUE`](super::arg::QUEUE) and [`LAUNCHES`](super::arg::LAUNCHES) too.
+    /// [`QUEUE`](super::arg::QUEUE), [`MARK`](super::arg::MARK) and
+    /// [`LAUNCHES`](super::arg::LAUNCHES) too.
     pub const PHASE_MARK: &str = "phase_mark";
     /// Slice on a synthetic track: between two points of a stream that enclose what a phase asked a
     /// device for, as the framework measured it. It is named by the phase, and may hold idle time.
@@ -154,6 +155,8 @@ pub mod arg {
     pub const PHASE: &str = "phase";
     /// Number of the queue of a thread that asks, in the framework's counting.
     pub const QUEUE: &str = "queue";
+    /// Number of a mark among those of its thread, so that one that was lost is missed.
+    pub const MARK: &str = "mark";
     /// Launches that a thread had asked for, on the same queue, since the process started.
     pub const LAUNCHES: &str = "launches";
     /// OS thread id of the thread that runs the loop.
