@@ -4,7 +4,7 @@ mod finding;
 mod tables;
 mod threads;
 
-pub use finding::{Finding, Link, Stall, StallPiece, WorkerCount};
+pub use finding::{Finding, Link, Stall, StallPiece, StallState, WorkerCount};
 pub use tables::{CudaCall, Fault, Loader, Phase, Queue, Unfinished, Worker};
 pub use threads::{Function, Process, Thread, Usage, WorstOff};
 
