@@ -5,7 +5,7 @@ mod ranks;
 mod tables;
 mod threads;
 
-pub use finding::{Finding, Link, Stall, StallPiece, WorkerCount};
+pub use finding::{Finding, Link, Stall, StallPiece, StallState, WorkerCount};
 pub use ranks::Rank;
 pub use tables::{CudaCall, DeviceTime, Fault, Loader, Phase, Queue, Unfinished, Worker};
 pub use threads::{Function, Process, Thread, Usage, WorstOff};

@@ -140,7 +140,14 @@ impl Report {
         }
         if !self.workers.is_empty() {
             let head = [
-                "worker", "batches", "get", "collate", "busy", "on CPU", "for CPU", "blocked",
+                "worker, in the window",
+                "batches",
+                "get",
+                "collate",
+                "busy",
+                "on CPU",
+                "for CPU",
+                "blocked",
                 "loader",
             ];
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
