@@ -18,7 +18,13 @@ pub struct Prediction {
 impl Prediction {
     /// What the first finding says of its own fix.
     pub fn of_first_finding(report: &Report) -> Option<Self> {
-        let finding = report.findings.first()?;
+        Self::of_cause(report, &report.findings.first()?.cause.to_string())
+    }
+
+    /// What the finding of this cause says of its own fix.
+    pub fn of_cause(report: &Report, cause: &str) -> Option<Self> {
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|finding| finding.cause.to_string() == cause)?;
         Some(Self {
             of: finding.cause.to_string(),
             now_ns: finding.step_ns? as f64,
@@ -83,6 +89,17 @@ impl Fix {
             what: format!("{} -> {}", before.name, after.name),
             prediction,
             before_ns: before.step_ns(),
+            after_ns: after.step_ns(),
+        }
+    }
+
+    /// The same, where the run before was another process, which left this report.
+    pub fn of_report(prediction: Prediction, before: &Report, after: &Way) -> Self {
+        let steps = before.steps.count + before.first_steps.length.count;
+        Self {
+            what: format!("{} -> {}", before.name, after.name),
+            prediction,
+            before_ns: before.window_ns as f64 / steps.max(1) as f64,
             after_ns: after.step_ns(),
         }
     }
