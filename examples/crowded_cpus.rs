@@ -78,7 +78,8 @@ fn keep_on(count: Option<usize>) -> anyhow::Result<usize> {
     let all = sched_getaffinity(None)?;
     let mut some = CpuSet::new();
     let mine = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
-    mine.take(count.unwrap_or(usize::MAX)).for_each(|cpu| some.set(cpu));
+    mine.take(count.unwrap_or(usize::MAX))
+        .for_each(|cpu| some.set(cpu));
     sched_setaffinity(None, &some)?;
     Ok(some.count() as usize)
 }
@@ -123,7 +124,9 @@ fn main() -> anyhow::Result<()> {
     }
     if let Some(trace) = &args.before {
         let trace = gpustall::trace::read(trace)?.trace;
-        let report = trace.report.ok_or_else(|| anyhow::anyhow!("that trace has no report"))?;
+        let report = trace
+            .report
+            .ok_or_else(|| anyhow::anyhow!("that trace has no report"))?;
         let before: Report = serde_json::from_value(report)?;
         match Prediction::of_first_finding(&before) {
             Some(of) => println!("{HEADING}\n{}", Fix::of_report(of, &before, &way)),

@@ -75,9 +75,15 @@ impl Samples {
         }
         file.sync_all()?;
         let direct = rustix::fs::OFlags::DIRECT.bits().cast_signed();
-        let file = OpenOptions::new().read(true).custom_flags(direct).open(path);
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(direct)
+            .open(path);
         let file = file.map_err(|error| {
-            anyhow::anyhow!("{}: {error}; choose a --directory on a disk", path.display())
+            anyhow::anyhow!(
+                "{}: {error}; choose a --directory on a disk",
+                path.display()
+            )
         })?;
         Ok(Self {
             file: Arc::new(file),
@@ -90,7 +96,9 @@ impl Dataset<Row> for Samples {
     fn get(&self, index: usize) -> Result<Row, DatasetError> {
         let mut record = Record([0; RECORD]);
         let at = (index * RECORD) as u64;
-        self.file.read_exact_at(&mut record.0, at).map_err(DatasetError::new)?;
+        self.file
+            .read_exact_at(&mut record.0, at)
+            .map_err(DatasetError::new)?;
         let number = |i: usize| {
             let bytes = &record.0[i * 4..][..4];
             f32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
@@ -131,7 +139,9 @@ fn main() -> anyhow::Result<()> {
     );
     std::fs::create_dir_all(&args.out)?;
     std::fs::create_dir_all(&args.directory)?;
-    let path = args.directory.join(format!("samples-{}", std::process::id()));
+    let path = args
+        .directory
+        .join(format!("samples-{}", std::process::id()));
     let done = run(&args, &path);
     std::fs::remove_file(&path)?;
     done
