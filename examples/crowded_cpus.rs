@@ -128,9 +128,9 @@ fn main() -> anyhow::Result<()> {
             .report
             .ok_or_else(|| anyhow::anyhow!("that trace has no report"))?;
         let before: Report = serde_json::from_value(report)?;
-        match Prediction::of_first_finding(&before) {
+        match Prediction::of_causes(&before, &["data.contended", "host.preempted"]) {
             Some(of) => println!("{HEADING}\n{}", Fix::of_report(of, &before, &way)),
-            None => println!("{} has no finding", before.name),
+            None => println!("{}: nobody waited for a CPU", before.name),
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ struct Args {
     #[arg(long, default_value_t = 100)]
     steps: usize,
     /// Samples in one batch.
-    #[arg(long, default_value_t = 64)]
+    #[arg(long, default_value_t = 256)]
     batch_size: usize,
     /// Where the file with the samples is made: a directory on the disk. It is removed at the end.
     #[arg(long, default_value = "target/slow_disk")]

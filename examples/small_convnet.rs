@@ -185,7 +185,7 @@ fn main() -> anyhow::Result<()> {
     let before = record("convnet", args.steps, args.read_every)?;
     if args.advise {
         let after = record("convnet-loss-at-end", args.steps, args.steps)?;
-        let reading = |report| Prediction::of_cause(report, "sync.readback");
+        let reading = |report| Prediction::of_causes(report, &["sync.readback"]);
         match before.report().and_then(reading) {
             Some(prediction) => println!("{HEADING}\n{}", Fix::new(prediction, &before, &after)),
             None => println!("no finding says that reading the loss costs anything"),
