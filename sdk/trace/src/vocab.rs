@@ -141,6 +141,8 @@ pub mod arg {
     /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
     /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
+    /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
+    pub const FRAMEWORK: &str = "framework";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
@@ -331,6 +333,9 @@ pub mod kind {
     /// Its batches only evaluate the model.
     pub const VALID: &str = "valid";
 }
+
+/// The framework of an unchanged PyTorch program, see [`arg::FRAMEWORK`].
+pub const PYTORCH: &str = "PyTorch";
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";

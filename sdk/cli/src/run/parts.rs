@@ -79,8 +79,11 @@ impl Parts {
     pub(super) fn join(&self, name: &str, pid: u32, start: MonoTime) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
-        // The process that is diagnosed is the one that used its devices most.
-        found.sort_by_key(|part| std::cmp::Reverse(operations(&part.trace)));
+        found.extend(super::python::parts(&self.0, start, &mut notes));
+        // The process that is diagnosed is the one that used its devices most; without devices, the
+        // one with the most steps.
+        let weight = |trace: &Trace| (operations(trace), super::python::steps(trace));
+        found.sort_by_key(|part| std::cmp::Reverse(weight(&part.trace)));
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
         let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());
         if !used_devices && !explained {
