@@ -12,6 +12,8 @@ mod cuda;
 mod error;
 pub mod instrument;
 mod layer;
+#[cfg(feature = "burn-train")]
+mod learner;
 #[cfg_attr(
     not(feature = "burn"),
     allow(dead_code, reason = "the events of the data pipeline come from Burn")

@@ -97,7 +97,12 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
     };
     let mut parts = Vec::new();
     if !others.is_empty() {
-        parts.push(format!("{cpu} held by {others}"));
+        let inferred = match sums.held_inferred.share_of(sums.waiting) {
+            share if share < SMALLEST_STATE => String::new(),
+            share if share > 0.995 => " (inferred)".to_owned(),
+            share => format!(" (inferred for {})", percent(share)),
+        };
+        parts.push(format!("{cpu} held by {others}{inferred}"));
     }
     match sums.preempted.share_of(sums.waiting) {
         share if share < 0.005 => parts.push("after wake-ups".to_owned()),

@@ -84,7 +84,7 @@ impl Tally {
                 if let (Some(tid), Some(lane)) =
                     (tid_of(timeline.trace, track), timeline.lane(track))
                 {
-                    sum.states.add(tid, lane, piece.span);
+                    sum.states.add(&timeline.kernel, tid, lane, piece.span);
                 }
             }
             if let Some(name) = piece.named {
