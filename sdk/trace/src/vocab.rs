@@ -163,6 +163,8 @@ pub mod arg {
     pub const MARK: &str = "mark";
     /// Launches that a thread had asked for, on the same queue, since the process started.
     pub const LAUNCHES: &str = "launches";
+    /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
+    pub const FRAMEWORK: &str = "framework";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
@@ -353,6 +355,9 @@ pub mod kind {
     /// Its batches only evaluate the model.
     pub const VALID: &str = "valid";
 }
+
+/// The framework of an unchanged PyTorch program, see [`arg::FRAMEWORK`].
+pub const PYTORCH: &str = "PyTorch";
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
