@@ -1,8 +1,8 @@
 //! A run without workers, and one with as many as its report advises.
 
-use crate::fix::Prediction;
-use crate::ways::Way;
 use gpustall::Report;
+use gpustall_examples::fix::Prediction;
+use gpustall_examples::ways::Way;
 use std::fmt;
 use std::path::Path;
 

@@ -3,18 +3,18 @@
 //!
 //! ```text
 //! cargo run --release --example resnet18_input_bound -- --advise             # a laptop's size
-//! cargo run --release -p gpustall-examples --features cuda --example resnet18_input_bound -- --device cuda --advise
+//! cargo run --release -p gpustall-resnet18 --features cuda --example resnet18_input_bound -- --device cuda --advise
 //! cargo run --release --example resnet18_input_bound -- --loop learner --num-workers 2
 //! ```
 //!
-//! The images, the model and both loops are in `src/resnet18`; the gpustall lines in them are marked
+//! The images, the model and both loops are in `src`; the gpustall lines in them are marked
 //! `// gpustall`. The first steps compile kernels: they run before anything is recorded.
 
 use clap::Parser;
 use gpustall_examples::device::On;
-use gpustall_examples::resnet18::advise::Advised;
-use gpustall_examples::resnet18::{Jpegs, Loop, Training};
 use gpustall_examples::ways::Way;
+use gpustall_resnet18::advise::Advised;
+use gpustall_resnet18::{Jpegs, Loop, Training};
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -28,7 +28,12 @@ struct Args {
     #[arg(long, default_value_t = 0)]
     num_workers: usize,
     /// Who runs the steps; several, with a comma between, run one after the other.
-    #[arg(long = "loop", value_enum, default_value = "by-hand", value_delimiter = ',')]
+    #[arg(
+        long = "loop",
+        value_enum,
+        default_value = "by-hand",
+        value_delimiter = ','
+    )]
     by: Vec<Loop>,
     /// Where the model runs. A GPU needs the feature `cuda`.
     #[arg(long, value_enum, default_value_t = On::Cpu)]
