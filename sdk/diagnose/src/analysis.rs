@@ -3,7 +3,7 @@
 use crate::call_table::call_table;
 use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
-use crate::device::{Collectives, Devices};
+use crate::device::{Collectives, Devices, phases};
 use crate::events::LoaderKey;
 use crate::finding::Run;
 use crate::job;
@@ -99,6 +99,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let findings = if judges { run.findings() } else { Vec::new() };
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let (threads, processes) = tables(timeline, trainers);
+    let rows = phases::rows(timeline, devices, judged);
     let mut report = Report {
         schema: REPORT_SCHEMA,
         name: trace.meta.name.clone(),
@@ -127,7 +128,9 @@ pub(crate) fn report(trace: &Trace) -> Report {
         workers: workers.iter().map(|(_, worker)| worker.clone()).collect(),
         threads,
         processes,
-        phases: job::phases(timeline, trainers, judged),
+        phases: job::phases(timeline, trainers, judged, rows.as_ref()),
+        outside_phases: rows.as_ref().map(|rows| rows.outside),
+        untied: rows.as_ref().map(|rows| rows.unknown),
         faults: job::faults(timeline, trainers),
         unfinished: job::unfinished(timeline, trainers),
         lost_events: lost(trace),

@@ -163,7 +163,7 @@ impl Run<'_> {
             _ => shortage(workers.iter().copied()),
         };
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
-        let facts = Facts {
+        let mut facts = Facts {
             cause,
             in_process,
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
@@ -180,13 +180,17 @@ impl Run<'_> {
             trainers: self.trainers.len(),
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
+            step: prediction.as_ref().map(|p| p.step),
+            counts: Vec::new(),
         };
+        if !self.is_serial(loader) {
+            facts.counts = facts.worker_counts();
+        }
         if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
             && let Some(step) = facts.pipelined_step()
         {
             prediction.predicted = prediction.predicted.min(step);
         }
-        let serial = self.is_serial(loader);
         Some(Finding {
             cause,
             severity,
@@ -200,11 +204,7 @@ impl Run<'_> {
             worst: self.worst(stalls),
             remedy: remedy::remedy(&facts),
             caveat: caveat(self.timeline, &states),
-            worker_counts: if serial {
-                Vec::new()
-            } else {
-                facts.worker_counts()
-            },
+            worker_counts: facts.counts,
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
             assumption: remedy::assumption(cause, prediction.as_ref()) + &least,

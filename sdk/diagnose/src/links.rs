@@ -198,7 +198,12 @@ impl Chain<'_> {
                 proof.push(format!("{} an item", mean(total, items)));
             }
         }
-        match (sum.cpu_share(), sum.runnable_share()) {
+        // Where the scheduler was recorded, the links below say it.
+        let shares = match sum.is_watched() {
+            true => (None, None),
+            false => (sum.cpu_share(), sum.runnable_share()),
+        };
+        match shares {
             (Some(share), Some(waited)) => proof.push(format!(
                 "on a CPU for {}, waiting for one for {}",
                 percent(share),

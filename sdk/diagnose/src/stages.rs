@@ -129,6 +129,14 @@ impl Stages {
         self.by_batch.get(&batch).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the thread worked on a stage in `span`.
+    pub(crate) fn works(&self, track: TrackId, span: Interval) -> bool {
+        let lane = self.by_track.get(&track).map_or(&[][..], Vec::as_slice);
+        let first = lane.partition_point(|busy| busy.span.end <= span.start);
+        lane.get(first)
+            .is_some_and(|busy| busy.span.start < span.end)
+    }
+
     /// What the thread did in `span`: disjoint, in order, cut to it.
     pub(crate) fn during(&self, track: TrackId, span: Interval) -> impl Iterator<Item = Busy> {
         let lane = self.by_track.get(&track).map_or(&[][..], Vec::as_slice);

@@ -4,15 +4,18 @@ use crate::report::{Function, Process, Thread, Usage, WorstOff};
 use crate::rules::ThreadState;
 use crate::state_links::blocked_in;
 use crate::stats::round_share;
-use crate::threads::{Lane, Totals};
+use crate::threads::{Lane, Totals, Turn, tid_of};
 use crate::timeline::Timeline;
 use crate::window::Trainer;
-use gpustall_trace::{Interval, Nanos, Pid, Symbol, Tid, TraceTime};
+use gpustall_trace::{Nanos, Pid, Symbol, Tid, TrackId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 /// No more threads than this are listed; processes sum up all of them.
 pub const MAX_LISTED_THREADS: usize = 100;
+
+/// How the title of the lane beside a thread ends; its name stands before that.
+const LANE_SUFFIX: &str = " off CPU";
 
 /// No more functions of a thread than this are listed.
 const MAX_FUNCTIONS: usize = 5;
@@ -20,29 +23,33 @@ const MAX_FUNCTIONS: usize = 5;
 /// The watched threads, those that train first, then those that make batches, then the busiest;
 /// and their processes, the busiest first.
 pub(crate) fn tables(timeline: &Timeline<'_>, trainers: &[Trainer]) -> (Vec<Thread>, Vec<Process>) {
-    let trains: BTreeSet<Tid> = trainers.iter().map(|trainer| trainer.tid).collect();
-    let tracks = timeline.serves.iter();
-    let serves: HashMap<Tid, &str> = tracks
-        .filter_map(|(&track, &(loader, _))| {
-            Some((
-                timeline.trace.track(track)?.tid,
-                timeline.loader_name(loader),
-            ))
-        })
-        .collect();
+    let mut serves: HashMap<Tid, Vec<TrackId>> = HashMap::new();
+    for &track in timeline.serves.keys() {
+        if let Some(tid) = tid_of(timeline.trace, track) {
+            serves.entry(tid).or_default().push(track);
+        }
+    }
     let mut threads = Vec::new();
     let mut processes: BTreeMap<Pid, Process> = BTreeMap::new();
     for (tid, lane) in timeline.kernel.iter() {
-        let mut thread = row(timeline, tid, lane);
-        thread.trains = trains.contains(&tid);
-        thread.worker_of = serves.get(&tid).map(|&loader| loader.to_owned());
-        if let Some(pid) = lane.pid {
-            let process = processes.entry(pid).or_default();
-            process.pid = pid.0;
-            process.threads += 1;
-            add(&mut process.usage, &thread.usage);
+        for turn in lane.turns(timeline.end) {
+            let mut thread = row(timeline, tid, (lane, &turn));
+            thread.trains = trainers
+                .iter()
+                .any(|of| of.tid == tid && !of.span.intersection(turn.span).is_empty());
+            let tracks = serves.get(&tid).into_iter().flatten();
+            thread.worker_of = tracks
+                .filter(|&&track| timeline.stages.works(track, turn.span))
+                .find_map(|track| Some(timeline.loader_name(timeline.serves.get(track)?.0)))
+                .map(str::to_owned);
+            if let Some(pid) = thread.pid.map(Pid) {
+                let process = processes.entry(pid).or_default();
+                process.pid = pid.0;
+                process.threads += 1;
+                add(&mut process.usage, &thread.usage);
+            }
+            threads.push(thread);
         }
-        threads.push(thread);
     }
     threads.sort_by_key(|thread| {
         let other = !thread.trains && thread.worker_of.is_none();
@@ -50,7 +57,7 @@ pub(crate) fn tables(timeline: &Timeline<'_>, trainers: &[Trainer]) -> (Vec<Thre
             !thread.trains,
             other,
             Reverse(thread.usage.on_cpu_ns),
-            thread.tid,
+            (thread.tid, thread.since_ns),
         )
     });
     threads.truncate(MAX_LISTED_THREADS);
@@ -64,34 +71,53 @@ pub(crate) fn tables(timeline: &Timeline<'_>, trainers: &[Trainer]) -> (Vec<Thre
     (threads, processes)
 }
 
-fn row(timeline: &Timeline<'_>, tid: Tid, lane: &Lane) -> Thread {
-    let name = timeline
-        .thread(tid)
-        .map(|track| timeline.thread_name(track));
+fn row(timeline: &Timeline<'_>, tid: Tid, (lane, turn): (&Lane, &Turn<'_>)) -> Thread {
+    let (name, pid) = identity(timeline, tid, (lane, turn));
     Thread {
-        name: name.unwrap_or_else(|| format!("thread {tid}")),
+        name,
         tid: tid.0,
-        pid: lane.pid.map(|pid| pid.0),
+        pid: pid.map(|pid| pid.0),
+        since_ns: turn.totals.first().map(|of| of.watched.start.as_nanos()),
         trains: false,
         worker_of: None,
-        usage: usage(timeline, lane),
-        blocked_ns_by_class: by_class(timeline, lane),
-        worst_off_cpu: worst(timeline, lane),
-        functions: functions(timeline, lane),
+        usage: usage(lane, turn),
+        blocked_ns_by_class: by_class(timeline, lane, turn),
+        worst_off_cpu: worst(timeline, turn),
+        functions: functions(timeline, turn),
     }
 }
 
+/// Name and process. Threads that had one id are told apart by the lanes beside them.
+fn identity(
+    timeline: &Timeline<'_>,
+    tid: Tid,
+    (lane, turn): (&Lane, &Turn<'_>),
+) -> (String, Option<Pid>) {
+    let own = turn.track.and_then(|track| timeline.trace.track(track));
+    let own = own.and_then(|track| {
+        let title = timeline.trace.text(track.name);
+        Some((title.strip_suffix(LANE_SUFFIX)?, track.pid))
+    });
+    if let Some((name, pid)) = own.filter(|(name, _)| !name.is_empty()) {
+        return (name.to_owned(), Some(pid));
+    }
+    let name = timeline
+        .thread(tid)
+        .map(|track| timeline.thread_name(track));
+    (name.unwrap_or_else(|| format!("thread {tid}")), lane.pid)
+}
+
 /// From the totals; without any, from the intervals.
-fn usage(timeline: &Timeline<'_>, lane: &Lane) -> Usage {
+fn usage(lane: &Lane, turn: &Turn<'_>) -> Usage {
     let mut usage = Usage::default();
-    for request in &lane.requests {
+    for request in turn.requests() {
         let bytes = match request.reads {
             true => &mut usage.disk_read_bytes,
             false => &mut usage.disk_written_bytes,
         };
         *bytes = bytes.saturating_add(request.bytes);
     }
-    for of in &lane.totals {
+    for of in &turn.totals {
         let counted = Usage {
             watched_ns: watched(of).get(),
             preemptions: Some(of.preemptions),
@@ -107,8 +133,8 @@ fn usage(timeline: &Timeline<'_>, lane: &Lane) -> Usage {
         };
         add(&mut usage, &counted);
     }
-    if lane.totals.is_empty() {
-        for stretch in lane.during(Interval::new(TraceTime::ZERO, timeline.end)) {
+    if turn.totals.is_empty() {
+        for stretch in lane.during(turn.span) {
             let ns = stretch.span.len().get();
             let of = match stretch.state {
                 ThreadState::Unknown => continue,
@@ -155,9 +181,9 @@ fn add(to: &mut Usage, from: &Usage) {
     };
 }
 
-fn by_class(timeline: &Timeline<'_>, lane: &Lane) -> BTreeMap<String, u64> {
+fn by_class(timeline: &Timeline<'_>, lane: &Lane, turn: &Turn<'_>) -> BTreeMap<String, u64> {
     let mut by_class: BTreeMap<Symbol, Nanos> = BTreeMap::new();
-    for stretch in lane.during(Interval::new(TraceTime::ZERO, timeline.end)) {
+    for stretch in lane.during(turn.span) {
         if let ThreadState::Blocked(_) = stretch.state
             && let Some(off) = stretch.off.and_then(|at| lane.off.get(at))
         {
@@ -170,9 +196,9 @@ fn by_class(timeline: &Timeline<'_>, lane: &Lane) -> BTreeMap<String, u64> {
         .collect()
 }
 
-fn worst(timeline: &Timeline<'_>, lane: &Lane) -> Option<WorstOff> {
-    let worst = lane
-        .off
+fn worst(timeline: &Timeline<'_>, turn: &Turn<'_>) -> Option<WorstOff> {
+    let worst = turn
+        .off()
         .iter()
         .max_by_key(|off| (off.span.len(), Reverse(off.span.start)))?;
     let blocked = worst.ready.since(worst.span.start);
@@ -187,14 +213,14 @@ fn worst(timeline: &Timeline<'_>, lane: &Lane) -> Option<WorstOff> {
     })
 }
 
-fn functions(timeline: &Timeline<'_>, lane: &Lane) -> Vec<Function> {
+fn functions(timeline: &Timeline<'_>, turn: &Turn<'_>) -> Vec<Function> {
     let mut counts: BTreeMap<(Option<Symbol>, Symbol), u64> = BTreeMap::new();
-    for sample in &lane.samples {
+    for sample in turn.samples() {
         *counts.entry((sample.class, sample.function)).or_default() += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
     counts.sort_by_key(|&(key, n)| (Reverse(n), key));
-    let all = lane.samples.len().max(1) as f64;
+    let all = turn.samples().len().max(1) as f64;
     let text = |symbol| timeline.trace.text(symbol).to_owned();
     let one = |((class, function), n): ((Option<Symbol>, Symbol), u64)| Function {
         name: text(function),

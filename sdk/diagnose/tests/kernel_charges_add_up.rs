@@ -12,7 +12,7 @@ use state_oracle::{Kernel, On, State, TIDS, kernel};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Nanoseconds of one moment: a sample stands for ten of them.
+/// Nanoseconds of one moment: a sample stands for five of them on either side.
 const UNIT: u64 = 1_000_000;
 const END: u64 = 300;
 
@@ -125,7 +125,7 @@ impl Run<'_> {
             .flat_map(|thread| (0..END).map(move |t| (thread, t)))
             .filter(|&(thread, t)| self.kernel.state(thread, t) == State::Running)
             .count();
-        let free = (f64::from(self.cpus) - ran as f64 / END as f64).max(0.0) >= 0.5;
+        let free = (f64::from(self.cpus) - ran as f64 / END as f64).max(0.0) >= 0.25;
         (is_busy, (self.cpus > 0).then_some(free && !short))
     }
 

@@ -8,6 +8,7 @@ mod facts;
 mod host;
 mod lanes;
 mod ops;
+pub(crate) mod phases;
 mod pieces;
 mod rest;
 mod rhythm;

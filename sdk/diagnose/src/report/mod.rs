@@ -5,9 +5,9 @@ mod ranks;
 mod tables;
 mod threads;
 
-pub use finding::{Finding, Link, Stall, StallPiece, WorkerCount};
+pub use finding::{Finding, Link, Stall, StallPiece, StallState, WorkerCount};
 pub use ranks::Rank;
-pub use tables::{CudaCall, Fault, Loader, Phase, Queue, Unfinished, Worker};
+pub use tables::{CudaCall, DeviceTime, Fault, Loader, Phase, Queue, Unfinished, Worker};
 pub use threads::{Function, Process, Thread, Usage, WorstOff};
 
 use crate::stats::Distribution;
@@ -75,6 +75,12 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// Phases that the user marked, on the threads that run steps, in the window.
     pub phases: Vec<Phase>,
+    /// What devices did for threads that were in no phase. `None` without phases or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_phases: Option<DeviceTime>,
+    /// What devices did of which it is not known for which phase. `None` without phases or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untied: Option<DeviceTime>,
     /// Calls of the CUDA runtime and driver in the window, the most time in total first.
     #[serde(default)]
     pub calls: Vec<CudaCall>,

@@ -13,6 +13,9 @@ pub struct Thread {
     pub tid: u32,
     /// Its process, where it is known.
     pub pid: Option<u32>,
+    /// When watching it began: threads that had one id in turn are told apart by it. `null` where its
+    /// totals were not recorded.
+    pub since_ns: Option<u64>,
     /// Whether it runs steps.
     pub trains: bool,
     /// The loader that it makes batches for.

@@ -1,6 +1,7 @@
 //! The report as text for one screen: 80 columns, about 40 lines for a usual run.
 
 mod finding;
+mod phases;
 mod rows;
 mod wrap;
 
@@ -139,7 +140,14 @@ impl Report {
         }
         if !self.workers.is_empty() {
             let head = [
-                "worker", "batches", "get", "collate", "busy", "on CPU", "for CPU", "blocked",
+                "worker, in the window",
+                "batches",
+                "get",
+                "collate",
+                "busy",
+                "on CPU",
+                "for CPU",
+                "blocked",
                 "loader",
             ];
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
@@ -160,19 +168,7 @@ impl Report {
             let rows = self.calls.iter().take(MAX_CALLS).map(call_row).collect();
             columns(f, head.map(str::to_owned).to_vec(), rows)?;
         }
-        if !self.phases.is_empty() {
-            let of = |phase: &crate::Phase| {
-                format!(
-                    "{} {} x {}",
-                    phase.name,
-                    phase.count,
-                    Nanos::new(phase.mean_ns)
-                )
-            };
-            let phases: Vec<String> = self.phases.iter().take(MAX_ROWS).map(of).collect();
-            paragraph(f, "phases  ", "        ", &phases.join(", "))?;
-        }
-        Ok(())
+        self.fmt_phases(f)
     }
 
     /// Where the kernel says that the time of threads went, and what they ran.

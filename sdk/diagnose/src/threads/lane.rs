@@ -6,9 +6,9 @@ use crate::partition::{Claim, partition};
 use crate::rules::{BlockedOn, ThreadState};
 use gpustall_trace::{Interval, Nanos, Pid, TraceTime};
 
-/// A sample stands for the running time of its thread before it, back to the sample before, and for
-/// no more of it than this: two periods of a clock of 199 Hz, rounded down.
-pub const SAMPLE_REACH: Nanos = Nanos::new(10_000_000);
+/// A sample stands for the running time of its thread to which no other one is nearer, and on either
+/// side for no more of it than this: a period of a clock of 199 Hz, rounded down.
+pub const SAMPLE_REACH: Nanos = Nanos::new(5_000_000);
 
 /// A thread of whose watched time more than one part in this many is off-CPU intervals that were
 /// lost is not known to run where no interval says otherwise.
@@ -45,6 +45,8 @@ pub(crate) struct Lane {
     stretches: Vec<Stretch>,
     /// Running time before each stretch.
     ran: Vec<Nanos>,
+    /// Time of which its state is known.
+    known: Nanos,
 }
 
 impl Lane {
@@ -103,11 +105,15 @@ impl Lane {
 
     fn count(&mut self) {
         let mut ran = Nanos::ZERO;
+        self.known = Nanos::ZERO;
         self.ran = Vec::with_capacity(self.stretches.len());
         for stretch in &self.stretches {
             self.ran.push(ran);
             if stretch.state == ThreadState::Running {
                 ran += stretch.span.len();
+            }
+            if stretch.state != ThreadState::Unknown {
+                self.known += stretch.span.len();
             }
         }
     }
@@ -131,28 +137,42 @@ impl Lane {
         complete.map(|of| of.watched).collect()
     }
 
-    /// The time for which samples stand that found the thread at work for memory: running time
-    /// before them, and what lies between.
+    /// The time for which samples stand that found the thread at work for memory: the running time
+    /// around each to which no other one is nearer, and what lies between.
     fn sampled_for_memory(&self) -> Vec<Interval> {
-        let mut before = TraceTime::ZERO;
+        let ran: Vec<Nanos> = self
+            .samples
+            .iter()
+            .map(|of| self.ran_until(of.at))
+            .collect();
+        let middle = |a: Nanos, b: Nanos| Nanos::new(a.get() + (b - a).get() / 2);
         let mut sampled = Vec::new();
-        for sample in &self.samples {
-            if sample.memory {
-                let ran = self.ran_until(sample.at) - SAMPLE_REACH;
-                sampled.push(Interval::new(self.when_ran(ran).max(before), sample.at));
+        for (at, sample) in self.samples.iter().enumerate() {
+            if !sample.memory {
+                continue;
             }
-            before = sample.at;
+            let own = ran[at];
+            let before = at
+                .checked_sub(1)
+                .map_or(Nanos::ZERO, |i| middle(ran[i], own));
+            let after = ran.get(at + 1).map(|&next| middle(own, next));
+            let end = own + SAMPLE_REACH;
+            let end = after.map_or(end, |after| after.min(end));
+            let start = (own - SAMPLE_REACH).max(before);
+            sampled.push(Interval::new(self.when_ran(start), self.when_ran(end)));
         }
         sampled
     }
 
-    /// The earliest time from which on the thread had run for longer than `ran`.
+    /// The time from which on the thread had run for longer than `ran`; the end of the recording,
+    /// if it did not.
     fn when_ran(&self, ran: Nanos) -> TraceTime {
         let after = self.ran.partition_point(|&before| before <= ran);
         let Some(last) = after.checked_sub(1) else {
             return TraceTime::ZERO;
         };
-        self.stretches[last].span.start + (ran - self.ran[last])
+        let stretch = self.stretches[last].span;
+        (stretch.start + (ran - self.ran[last])).min(stretch.end)
     }
 
     /// What the thread did in `span`: disjoint, in order, covering it as far as it lies in the
@@ -172,9 +192,7 @@ impl Lane {
 
     /// Time of which its state is known.
     pub(crate) fn known(&self) -> Nanos {
-        let known = self.stretches.iter();
-        let known = known.filter(|stretch| stretch.state != ThreadState::Unknown);
-        known.map(|stretch| stretch.span.len()).sum()
+        self.known
     }
 
     /// How long it ran in `span`.
@@ -196,8 +214,7 @@ impl Lane {
         }
     }
 
-    /// The samples that were taken in `span`, its start not counted and its end counted: a sample
-    /// stands for the time before it.
+    /// The samples that were taken in `span`, its start not counted and its end counted.
     pub(crate) fn samples_in(&self, span: Interval) -> &[Sample] {
         let first = self.samples.partition_point(|of| of.at <= span.start);
         let end = self.samples.partition_point(|of| of.at <= span.end);

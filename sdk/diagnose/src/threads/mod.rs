@@ -1,17 +1,21 @@
 //! What each OS thread did at each moment, as the kernel saw it: running, waiting for a CPU, or
 //! blocked, and on what.
 
+mod cpus;
 mod lane;
 mod read;
 mod sums;
+mod turns;
 
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
 pub(crate) use read::{Totals, tid_of};
 pub(crate) use sums::{StateSums, What, Who};
+pub(crate) use turns::Turn;
 
 use crate::id_map::IdMap;
 use crate::rules::BlockedOn;
+use cpus::Cpus;
 use gpustall_trace::{Interval, Nanos, Tid, Trace, TraceTime, TrackKind};
 use read::{Event, Kernel, Other};
 use std::collections::{BTreeMap, HashSet};
@@ -20,6 +24,8 @@ use std::collections::{BTreeMap, HashSet};
 #[derive(Default)]
 pub(crate) struct Threads {
     by_tid: IdMap<Tid, Lane>,
+    /// Who had the CPUs.
+    pub(crate) cpus: Cpus,
 }
 
 impl Threads {
@@ -28,7 +34,7 @@ impl Threads {
         let names = Kernel::of(trace);
         let mut by_tid: IdMap<Tid, Lane> = IdMap::default();
         if names.is_empty() {
-            return Self { by_tid };
+            return Self::default();
         }
         let end = trace.meta.end;
         let recording = Interval::new(TraceTime::ZERO, end);
@@ -62,7 +68,8 @@ impl Threads {
         for lane in by_tid.values_mut() {
             lane.lay_out(end);
         }
-        let mut threads = Self { by_tid };
+        let cpus = Cpus::of(trace, &by_tid);
+        let mut threads = Self { by_tid, cpus };
         threads.find_delegated(end, makers);
         threads
     }

@@ -31,7 +31,9 @@ pub(crate) struct Off {
     pub(crate) waker: Option<Other>,
     pub(crate) displaced_by: Option<Other>,
     pub(crate) gave_back: Option<Other>,
-    pub(crate) cpu: Option<u64>,
+    /// Where it left, and where it came back.
+    pub(crate) cpu_out: Option<u64>,
+    pub(crate) cpu_in: Option<u64>,
     /// Whether an end of it was inferred.
     pub(crate) inferred: bool,
     /// Position of the slice.
@@ -61,8 +63,10 @@ pub(crate) struct Request {
 }
 
 /// The totals of a thread; what was not counted is `None`.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Totals {
+    /// The lane of the thread: each thread has one of its own, whatever its id.
+    pub(crate) track: TrackId,
     pub(crate) watched: Interval,
     pub(crate) on_cpu: Nanos,
     pub(crate) preempted: Nanos,
@@ -201,7 +205,8 @@ impl Kernel {
             waker,
             displaced_by,
             gave_back,
-            cpu: self.cpus.iter().find_map(|&key| integer(args, key)),
+            cpu_out: integer(args, self.cpus[1]),
+            cpu_in: integer(args, self.cpus[0]),
             inferred: flag(args, self.inferred),
             slice: at,
         }
@@ -240,6 +245,7 @@ impl Kernel {
         let ns = |key: &str| Nanos::new(count(key).unwrap_or(0));
         let first = TraceTime::from_nanos(count(totals::FIRST_NS).unwrap_or(u64::MAX));
         let totals = Totals {
+            track: instant.track,
             watched: Interval::new(first.min(instant.at), instant.at),
             on_cpu: ns(totals::ON_CPU_NS),
             preempted: ns(totals::PREEMPTED_NS),

@@ -1,7 +1,8 @@
 //! What the kernel says of some stretches of threads, added up.
 
-use super::read::{Off, Other};
-use super::{Lane, Stretch};
+use super::cpus::waited_on;
+use super::read::Off;
+use super::{Lane, Stretch, Threads};
 use crate::rules::{BlockedOn, ThreadState};
 use gpustall_trace::{Interval, Nanos, Symbol, Tid};
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ pub(crate) struct StateSums {
     pub(crate) unknown: Nanos,
     /// Running, and not at work for memory.
     pub(crate) running: Nanos,
+    /// Running, at work for memory or not.
+    pub(crate) on_cpu: Nanos,
     /// Running at work for memory, or blocked on something else inside such work.
     pub(crate) memory: Nanos,
     /// Ready to run, without a CPU.
@@ -29,9 +32,10 @@ pub(crate) struct StateSums {
     pub(crate) blocked: BTreeMap<What, Nanos>,
     /// Of the time off CPU, that of intervals of which an end was inferred.
     pub(crate) inferred: Nanos,
-    /// Who had the CPU while they waited for one: the first and the last one that had it, each
-    /// for half of the time.
+    /// Who had the CPU while they waited for one.
     pub(crate) held_by: BTreeMap<Who, Nanos>,
+    /// Of that, what is only inferred.
+    pub(crate) held_inferred: Nanos,
     /// On which CPU they waited.
     pub(crate) cpus: BTreeMap<u64, Nanos>,
     /// Who ended the waits on a lock, and how much of them.
@@ -47,15 +51,15 @@ pub(crate) struct StateSums {
 }
 
 impl StateSums {
-    /// Adds what a thread did in `span`.
-    pub(crate) fn add(&mut self, tid: Tid, lane: &Lane, span: Interval) {
+    /// Adds what a thread, `lane` of `threads`, did in `span`.
+    pub(crate) fn add(&mut self, threads: &Threads, tid: Tid, lane: &Lane, span: Interval) {
         self.tids.insert(tid);
         for stretch in lane.during(span) {
-            self.add_stretch(lane, stretch);
+            self.add_stretch(threads, (tid, lane), stretch);
         }
     }
 
-    fn add_stretch(&mut self, lane: &Lane, stretch: Stretch) {
+    fn add_stretch(&mut self, threads: &Threads, (tid, lane): (Tid, &Lane), stretch: Stretch) {
         let ns = stretch.span.len();
         let off = stretch.off.and_then(|at| lane.off.get(at));
         if off.is_some_and(|off| off.inferred) {
@@ -70,6 +74,7 @@ impl StateSums {
                         .entry((sample.class, sample.function))
                         .or_default() += 1;
                 }
+                self.on_cpu += ns;
                 match stretch.memory {
                     true => self.memory += ns,
                     false => self.running += ns,
@@ -78,7 +83,7 @@ impl StateSums {
             ThreadState::WaitsForCpu => {
                 self.waiting += ns;
                 if let Some(off) = off {
-                    self.add_waiting(off, ns);
+                    self.add_waiting(threads, (tid, off), stretch.span);
                 }
             }
             ThreadState::Blocked(on) => {
@@ -95,29 +100,24 @@ impl StateSums {
                         .entry((on, off.class, off.function))
                         .or_default() += ns;
                     if let (BlockedOn::Lock, Some(waker)) = (on, off.waker) {
-                        *self.woken_by.entry(who(waker)).or_default() += ns;
+                        *self.woken_by.entry(threads.cpus.who(waker)).or_default() += ns;
                     }
                 }
             }
         }
     }
 
-    fn add_waiting(&mut self, off: &Off, ns: Nanos) {
+    fn add_waiting(&mut self, threads: &Threads, (tid, off): (Tid, &Off), span: Interval) {
         if off.preempted {
-            self.preempted += ns;
+            self.preempted += span.len();
         }
-        if let Some(cpu) = off.cpu {
-            *self.cpus.entry(cpu).or_default() += ns;
+        if let Some(cpu) = waited_on(off) {
+            *self.cpus.entry(cpu).or_default() += span.len();
         }
-        let taker = off.displaced_by.filter(|_| off.preempted);
-        let half = Nanos::new(ns.get() / 2);
-        let parts = match (taker, off.gave_back) {
-            (Some(taker), Some(giver)) => [(Some(taker), half), (Some(giver), ns - half)],
-            (one, other) => [(one.or(other), ns), (None, Nanos::ZERO)],
-        };
-        for (by, ns) in parts {
-            if let Some(by) = by {
-                *self.held_by.entry(who(by)).or_default() += ns;
+        for held in threads.cpus.held(tid, off, span) {
+            *self.held_by.entry(held.by).or_default() += held.ns;
+            if !held.certain {
+                self.held_inferred += held.ns;
             }
         }
     }
@@ -137,10 +137,12 @@ impl StateSums {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.unknown += other.unknown;
         self.running += other.running;
+        self.on_cpu += other.on_cpu;
         self.memory += other.memory;
         self.waiting += other.waiting;
         self.preempted += other.preempted;
         self.inferred += other.inferred;
+        self.held_inferred += other.held_inferred;
         self.requests += other.requests;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.disks.extend(&other.disks);
@@ -153,10 +155,6 @@ impl StateSums {
             *self.samples.entry(key).or_default() += n;
         }
     }
-}
-
-fn who(other: Other) -> Who {
-    (other.name, other.tid)
 }
 
 fn add_all<K: Ord + Copy>(to: &mut BTreeMap<K, Nanos>, from: &BTreeMap<K, Nanos>) {

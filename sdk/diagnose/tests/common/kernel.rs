@@ -74,7 +74,18 @@ impl Builder {
         }
     }
 
+    /// It comes back on CPU 0, and where it left is not said.
     pub fn off(&mut self, tid: u32, off: Off<'_>, span: (u64, u64)) {
+        self.interval(tid, off, span, &[(arg::CPU_IN, 0)]);
+    }
+
+    /// It leaves the first CPU and comes back on the second one.
+    pub fn off_on(&mut self, tid: u32, off: Off<'_>, span: (u64, u64), (out, back): (u64, u64)) {
+        let cpus = [(arg::CPU_OUT, out), (arg::CPU_IN, back)];
+        self.interval(tid, off, span, &cpus);
+    }
+
+    fn interval(&mut self, tid: u32, off: Off<'_>, span: (u64, u64), cpus: &[(&str, u64)]) {
         let unit = self.unit;
         let lane = self.lane(tid);
         let runnable = match off.state {
@@ -85,8 +96,8 @@ impl Builder {
             (arg::THREAD, V::N(u64::from(tid))),
             (arg::STATE, V::S(off.state)),
             (arg::RUNNABLE_NS, V::N(runnable)),
-            (arg::CPU_IN, V::N(0)),
         ];
+        args.extend(cpus.iter().map(|&(key, cpu)| (key, V::N(cpu))));
         if let Some((class, function)) = off.wait {
             args.push((arg::WAIT, V::S(class)));
             args.push((arg::FUNCTION, V::S(function)));

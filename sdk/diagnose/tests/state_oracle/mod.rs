@@ -75,7 +75,7 @@ pub struct Watch {
 /// All that the sidecar recorded.
 #[derive(Debug, Clone, Default)]
 pub struct Kernel {
-    /// Moments of the recording, and how many running ones a sample stands for.
+    /// Moments of the recording, and for how many running ones on either side a sample stands.
     pub end: u64,
     pub reach: u64,
     pub offs: Vec<Off>,
@@ -88,13 +88,15 @@ pub struct Kernel {
     pub makers: Vec<usize>,
 }
 
-/// Events in `end` moments of `unit` nanoseconds each.
+/// Events in `end` moments of `unit` nanoseconds each. What cuts running time, and samples, have even
+/// times, so that the middle between two samples is the beginning of a moment.
 pub fn kernel(end: u64, unit: u64) -> impl Strategy<Value = Kernel> {
+    let half = end / 2;
     let thread = 0usize..TIDS.len();
     let off = (
         thread.clone(),
-        0u64..end,
-        1u64..60,
+        0u64..half,
+        1u64..30,
         prop::option::weighted(0.75, 0..WAITS.len()),
         0u64..20,
         prop::bool::weighted(0.2),
@@ -102,35 +104,36 @@ pub fn kernel(end: u64, unit: u64) -> impl Strategy<Value = Kernel> {
     );
     let off = off.prop_map(|(thread, start, len, wait, runnable, iowait, waker)| Off {
         thread,
-        start,
-        end: start + len,
+        start: 2 * start,
+        end: 2 * (start + len),
         wait,
         runnable,
         iowait,
         waker,
     });
-    let watch = (thread.clone(), 0u64..200, 50u64..end, 0u64..3);
+    let watch = (thread.clone(), 0u64..100, 25u64..half, 0u64..3);
     let watch = watch.prop_map(move |(thread, start, len, lost)| Watch {
         thread,
-        start,
-        end: (start + len).min(end),
+        start: 2 * start,
+        end: (2 * (start + len)).min(end),
         lost,
     });
     (
         prop::collection::vec(off, 0..24),
         prop::collection::vec(watch, 0..6),
-        prop::collection::vec((thread.clone(), 1u64..end, any::<bool>()), 0..12),
+        prop::collection::vec((thread.clone(), 1u64..half, any::<bool>()), 0..24),
         prop::collection::vec((thread, 0u64..end, 1u64..40), 0..4),
     )
         .prop_map(move |(mut offs, watches, mut samples, memory)| {
             // Of equal ones one is enough: which of them counts is not the rule's.
             offs.sort_by_key(|off| (off.thread, off.start, off.end.min(end)));
             offs.dedup_by_key(|off| (off.thread, off.start, off.end.min(end)));
+            samples.iter_mut().for_each(|sample| sample.1 *= 2);
             samples.sort_by_key(|&(thread, at, _)| (thread, at));
             samples.dedup_by_key(|&mut (thread, at, _)| (thread, at));
             Kernel {
                 end,
-                reach: 10_000_000 / unit,
+                reach: 5_000_000 / unit,
                 offs,
                 watches,
                 samples,
@@ -278,20 +281,27 @@ impl Kernel {
             .memory
             .iter()
             .any(|&(of, from, to)| of == thread && from <= t && t < to);
-        let next = self
-            .samples
-            .iter()
-            .filter(|&&(of, at, _)| of == thread && at > t);
-        let next = next.min_by_key(|&&(_, at, _)| at);
-        let sampled = next.is_some_and(|&(_, at, fault)| {
-            let runs = |&t: &u64| self.state(thread, t) == State::Running;
-            fault && (t..at.min(self.end)).filter(runs).count() as u64 <= self.reach
-        });
+        let sampled = state == State::Running && self.nearest_sample_says_so(thread, t);
         match state {
             State::Running => in_slice || sampled,
             State::Blocked(_) => in_slice,
             State::Waits | State::Unknown => false,
         }
+    }
+
+    /// Whether the sample that is nearest in running time, if one is near enough, was in a fault.
+    fn nearest_sample_says_so(&self, thread: usize, t: u64) -> bool {
+        let ran = |from: u64, to: u64| {
+            let runs = |&t: &u64| self.state(thread, t) == State::Running;
+            (from..to.min(self.end)).filter(runs).count() as u64
+        };
+        let own = || self.samples.iter().filter(|of| of.0 == thread);
+        let last = own().filter(|of| of.1 <= t).max_by_key(|of| of.1);
+        let next = own().filter(|of| of.1 > t).min_by_key(|of| of.1);
+        let last = last.map(|&(_, at, fault)| (ran(at, t + 1), fault));
+        let next = next.map(|&(_, at, fault)| (ran(t, at), fault));
+        let nearest = last.into_iter().chain(next).min_by_key(|near| near.0);
+        nearest.is_some_and(|(ran, fault)| fault && ran <= self.reach)
     }
 
     /// Whether it holds a host thread up.

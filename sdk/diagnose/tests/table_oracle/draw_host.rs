@@ -263,7 +263,27 @@ fn phases(tape: &mut Tape<'_>, into: &mut Vec<(&'static str, Span)>, from: u64) 
     at.max(from + 1)
 }
 
-fn thread(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
+/// A thread; what cuts its running time, and its samples, have even times, so that the middle between
+/// two samples is the beginning of a unit.
+fn thread(tape: &mut Tape<'_>, tid: u32, whole: u64) -> Thread {
+    let mut of = half(tape, tid, whole / 2);
+    let double = |span: &mut Span| *span = (2 * span.0, 2 * span.1);
+    for (off, span) in &mut of.offs {
+        off.runnable *= 2;
+        double(span);
+    }
+    for (watch, lost) in &mut of.watches {
+        double(watch);
+        *lost *= 2;
+        // Until the end is until the very end.
+        watch.1 += u64::from(watch.1 + 1 == whole);
+    }
+    of.samples.iter_mut().for_each(|sample| sample.0 *= 2);
+    of.memory.iter_mut().for_each(|(_, span)| double(span));
+    of
+}
+
+fn half(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
     let mut of = Thread {
         tid,
         ..Thread::default()
@@ -289,10 +309,10 @@ fn thread(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
         }
         _ => of.watches.push(((0, end), tape.pick(&[0, 0, 0, 0, 9]))),
     }
-    let overlap = tape.pick(&[0, 0, 4]);
-    let mut at = tape.below(10);
+    let overlap = tape.pick(&[0, 0, 2]);
+    let mut at = tape.below(5);
     for _ in 0..tape.below(16) {
-        let span = (at, at + tape.from(1, 12));
+        let span = (at, at + tape.from(1, 6));
         if span.1 > end {
             break;
         }
@@ -302,24 +322,24 @@ fn thread(tape: &mut Tape<'_>, tid: u32, end: u64) -> Thread {
         if inside || of.watches.is_empty() {
             of.offs.push((off, span));
         }
-        at = (span.1 + tape.pick(&[0, 1, 3, 9, 25])).saturating_sub(overlap);
+        at = (span.1 + tape.pick(&[0, 1, 2, 5, 13])).saturating_sub(overlap);
     }
-    at = tape.below(30);
-    for _ in 0..tape.below(5) {
+    at = tape.below(15);
+    for _ in 0..tape.below(9) {
         let (running, function) = tape.pick(RAN);
         if at < end {
             of.samples.push((at, running, function));
         }
-        at += tape.from(1, 25);
+        at += tape.from(1, 8);
     }
-    at = tape.below(30);
+    at = tape.below(15);
     for _ in 0..tape.below(4) {
         let cat = tape.pick(&[cat::RECLAIM, cat::COMPACTION, cat::MIGRATION]);
-        let span = (at, at + tape.from(1, 6));
+        let span = (at, at + tape.from(1, 3));
         if span.1 <= end {
             of.memory.push((cat, span));
         }
-        at = span.1 + tape.below(20);
+        at = span.1 + tape.below(10);
     }
     of
 }

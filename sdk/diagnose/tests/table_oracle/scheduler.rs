@@ -108,15 +108,19 @@ impl Run {
         if thread.memory.iter().any(|&(_, span)| holds(span, t)) {
             return self.state(tid, t) != State::WaitsForCpu;
         }
+        let near = |from: u64, to: u64| (from..to).filter(|&u| self.runs(tid, u)).count() as u64;
+        let samples = || thread.samples.iter();
+        let before = samples().filter(|of| of.0 <= t);
+        let before = before.map(|of| (near(of.0, t + 1), of));
+        let after = samples().filter(|of| of.0 > t);
+        let after = after.map(|of| (near(t, of.0), of));
+        // Of two with no running time between them, the one that was taken last before, or first after.
+        let before = before.min_by_key(|&(ran, of)| (ran, u64::MAX - of.0));
+        let after = after.min_by_key(|&(ran, of)| (ran, of.0));
+        let nearest = before.into_iter().chain(after).min_by_key(|near| near.0);
         self.runs(tid, t)
-            && thread.samples.iter().any(|&(at, running, function)| {
-                let before = thread.samples.iter().map(|sample| sample.0);
-                let before = before.filter(|&other| other < at).max().unwrap_or(0);
-                let reach = (t..at).filter(|&u| self.runs(tid, u)).count() as u64;
-                says_memory(running, function)
-                    && before <= t
-                    && t < at
-                    && reach * UNIT <= 10_000_000
+            && nearest.is_some_and(|(ran, &(_, running, function))| {
+                ran * UNIT <= 5_000_000 && says_memory(running, function)
             })
     }
 }
