@@ -194,13 +194,22 @@ fn check(
     report: Option<&gpustall::Report>,
 ) -> Result<(), Box<dyn Error>> {
     let mut wrong = Vec::new();
-    let of = |kind: &str| trace.slices.iter().filter(|slice| trace.text(slice.cat) == kind).count();
+    let of = |kind: &str| {
+        trace
+            .slices
+            .iter()
+            .filter(|slice| trace.text(slice.cat) == kind)
+            .count()
+    };
     for (kind, expected) in [
         (cat::KERNEL, counted.kernels),
         (cat::GPU_MEMCPY, counted.copies),
         (cat::GPU_MEMSET, counted.sets),
     ] {
-        println!("{kind:<12} {expected:>9} submitted {:>9} recorded", of(kind));
+        println!(
+            "{kind:<12} {expected:>9} submitted {:>9} recorded",
+            of(kind)
+        );
         if of(kind) != expected {
             wrong.push(kind.to_owned());
         }

@@ -81,7 +81,11 @@ impl Job {
         let mut child = command.spawn()?;
         let ask = child.stdin.take().ok_or("no stdin")?;
         let answers = BufReader::new(child.stdout.take().ok_or("no stdout")?);
-        let mut job = Self { child, ask, answers };
+        let mut job = Self {
+            child,
+            ask,
+            answers,
+        };
         job.answer()?;
         Ok(job)
     }
@@ -112,7 +116,10 @@ impl Job {
 
 fn compare(rounds: usize) -> Result<(), Box<dyn Error>> {
     let ways = ["none", "closed", "open"];
-    let mut jobs = ways.map(Job::start).into_iter().collect::<Result<Vec<_>, _>>()?;
+    let mut jobs = ways
+        .map(Job::start)
+        .into_iter()
+        .collect::<Result<Vec<_>, _>>()?;
     for job in &mut jobs {
         job.turn(10, 0.3)?;
     }
@@ -169,7 +176,9 @@ fn interval(turns: &[Turn], none: &[Turn]) -> (f64, f64, f64) {
     let rounds = turns.len().max(1);
     let mut state = 1_u64;
     let mut random = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % rounds
     };
     let mut draws: Vec<f64> = (0..2_000)

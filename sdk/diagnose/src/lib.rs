@@ -80,9 +80,9 @@ pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
 pub use loader_waits::MAX_LOCKED_SHARE;
 pub use piece::{Edge, PieceKind};
 pub use report::{
-    CudaCall, Device, DeviceTime, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader, Missing, Phase,
-    Process, Queue, REPORT_SCHEMA, Report, Stall, StallPiece, Thread, Unfinished, Usage, Worker,
-    WorkerCount, WorstOff,
+    CudaCall, Device, DeviceTime, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader,
+    Missing, Phase, Process, Queue, REPORT_SCHEMA, Report, Stall, StallPiece, Thread, Unfinished,
+    Usage, Worker, WorkerCount, WorstOff,
 };
 pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;

@@ -21,6 +21,11 @@ pub use windows::device_phase;
 
 use gpustall_cuda::EventSink;
 use gpustall_trace::{EventRef, MonoTime};
+use std::time::Duration;
+
+/// How long the start of a session waits for a runner, which first does what is in its queue, so that
+/// the first step is marked.
+const START_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a session knows of Burn's runners.
 #[derive(Debug)]
@@ -44,6 +49,7 @@ impl Runners {
             told_fused: false,
         };
         runners.found.look();
+        runners::wait(START_WITHIN);
         runners
     }
 

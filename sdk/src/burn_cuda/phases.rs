@@ -41,9 +41,7 @@ pub(crate) fn ends(generation: Generation, name: &'static str, start: MonoTime) 
 }
 
 /// Changes the open phases; the innermost afterwards. `None` while the thread ends.
-fn open(
-    change: impl FnOnce(&mut Vec<(&'static str, MonoTime)>),
-) -> Option<Option<&'static str>> {
+fn open(change: impl FnOnce(&mut Vec<(&'static str, MonoTime)>)) -> Option<Option<&'static str>> {
     let changed = OPEN.try_with(|open| {
         let mut open = open.try_borrow_mut().ok()?;
         change(&mut open);

@@ -6,6 +6,8 @@ use gpustall_trace::Tid;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 /// Devices whose runner has our service, so that a task for it can be queued at once.
 static READY: RwLock<Vec<DeviceId>> = RwLock::new(Vec::new());
@@ -30,6 +32,18 @@ impl DeviceService for Marks {
     }
 }
 
+/// Runners that are being prepared.
+static PREPARING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts one of them out.
+struct Done;
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        PREPARING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Calls `each` with every runner that is ready.
 pub(super) fn each(mut each: impl FnMut(DeviceHandle<Marks>)) {
     let mut devices = [DeviceId::new(0, 0); MOST];
@@ -42,6 +56,14 @@ pub(super) fn each(mut each: impl FnMut(DeviceHandle<Marks>)) {
     devices[..count]
         .iter()
         .for_each(|device| each(DeviceHandle::new(*device)));
+}
+
+/// Waits until the runners that were found so far are ready, for so long at most.
+pub(super) fn wait(at_most: Duration) {
+    let deadline = Instant::now() + at_most;
+    while PREPARING.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// Looks for runners among the threads of the process, by their names.
@@ -89,22 +111,24 @@ fn prepare(device: DeviceId) {
         return;
     }
     let prepare = move || {
+        let _done = Done;
         drop(DeviceHandle::<Marks>::new(device));
         let mut ready = READY.write();
         if !known(&ready) {
             ready.push(device);
         }
     };
+    PREPARING.fetch_add(1, Ordering::AcqRel);
+    let thread = std::thread::Builder::new().name("gpustall-runner".into());
     // Without the thread the runner stays unmarked, and what it launches untied.
-    let _ = std::thread::Builder::new()
-        .name("gpustall-runner".into())
-        .spawn(prepare);
+    if thread.spawn(prepare).is_err() {
+        drop(Done);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn runners_are_known_by_their_names() {

@@ -98,7 +98,10 @@ impl Devices {
 
     /// Looks after a window that closes when its cost is used up; how soon to do so again, if one is open.
     pub(crate) fn look(&mut self, sink: &mut dyn EventSink) -> Option<Duration> {
-        let capture = self.capture.as_mut().filter(|capture| capture.is_rationed())?;
+        let capture = self
+            .capture
+            .as_mut()
+            .filter(|capture| capture.is_rationed())?;
         capture.poll(sink);
         Some(LOOK)
     }

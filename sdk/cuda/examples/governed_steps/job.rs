@@ -82,7 +82,11 @@ pub(crate) fn serve(way: &str) -> Result<(), Box<dyn Error>> {
         let line = line?;
         let (ms, seconds) = line.split_once(' ').ok_or("MILLISECONDS SECONDS")?;
         let (ms, seconds) = (ms.parse()?, seconds.parse()?);
-        let is_open = || watched.as_ref().is_some_and(|of| of.open.load(Ordering::Relaxed));
+        let is_open = || {
+            watched
+                .as_ref()
+                .is_some_and(|of| of.open.load(Ordering::Relaxed))
+        };
         // The clocks of the device come up, and what was queued in between is gone.
         step(&mut device, ms)?;
         let begin = Instant::now();
@@ -112,7 +116,9 @@ pub(crate) fn serve(way: &str) -> Result<(), Box<dyn Error>> {
 fn step(device: &mut Device, ms: u64) -> Result<(), Box<dyn Error>> {
     let nanoseconds = ms * 900_000 / KERNELS;
     for _ in 0..COPIES {
-        device.stream.memcpy_htod(&device.pinned, &mut device.buffer)?;
+        device
+            .stream
+            .memcpy_htod(&device.pinned, &mut device.buffer)?;
     }
     for _ in 0..KERNELS {
         let mut launch = device.stream.launch_builder(&device.spin);
@@ -144,7 +150,10 @@ fn watch() -> Result<Watched, Box<dyn Error>> {
         ..Meta::default()
     };
     let mut file = PartialWriter::create(&folder.path().join("steps.json.partial"), &meta)?;
-    let (stop, open) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (stop, open) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
     let (stopped, shown) = (stop.clone(), open.clone());
     let thread = std::thread::spawn(move || {
         capture.wake(std::thread::current());

@@ -69,7 +69,12 @@ impl Runners {
             for queue in queues.values_mut() {
                 queue.stream = queue.find_stream();
             }
-            let claims = |stream| queues.values().filter(|queue| queue.stream == stream).count();
+            let claims = |stream| {
+                queues
+                    .values()
+                    .filter(|queue| queue.stream == stream)
+                    .count()
+            };
             let contested: Vec<u64> = (queues.iter())
                 .filter(|(_, queue)| queue.stream.is_some() && claims(queue.stream) > 1)
                 .map(|(number, _)| *number)
@@ -92,7 +97,11 @@ impl Runners {
         }
         // Of a thread that marks no phases; unless it is the stream of one that was not found.
         let all_known = queues.values().all(|queue| queue.stream.is_some());
-        Some(if all_known { Asker::Outside } else { Asker::Unknown })
+        Some(if all_known {
+            Asker::Outside
+        } else {
+            Asker::Unknown
+        })
     }
 }
 
@@ -138,7 +147,10 @@ impl Queue {
 
     fn asker(&self, stream: Stream, call: &Call) -> Asker {
         let mark = self.interval(call).filter(|&at| self.agrees(at, stream));
-        match mark.and_then(|at| self.marks.get(at)).map(|mark| mark.phase) {
+        match mark
+            .and_then(|at| self.marks.get(at))
+            .map(|mark| mark.phase)
+        {
             Some(Some(name)) => Asker::Phase(name),
             Some(None) => Asker::Outside,
             None => Asker::Unknown,
