@@ -42,7 +42,8 @@ pub mod cat {
     pub const SPAN: &str = "span";
     /// Instant: a `tracing` event. Arguments `target`, `level` and the event's fields.
     pub const EVENT: &str = "event";
-    /// Slice on a synthetic track: recording was paused.
+    /// Slice on a synthetic track: recording was paused. Argument [`PROCESS`](super::arg::PROCESS) in a
+    /// trace of several processes.
     pub const PAUSE: &str = "pause";
     /// Instant: something went wrong in the job (a worker panicked). Argument `message`.
     pub const FAULT: &str = "fault";
@@ -151,6 +152,9 @@ pub mod arg {
     /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
     /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
+    /// Id of the process that a [`PAUSE`](super::cat::PAUSE) is of, in a trace of several; without it
+    /// nothing was recorded of any.
+    pub const PROCESS: &str = "process";
     /// Name of the phase that asked for an operation of a device; absent where none did, or where that
     /// is not known. Text.
     pub const PHASE: &str = "phase";
@@ -162,6 +166,8 @@ pub mod arg {
     pub const MARK: &str = "mark";
     /// Launches that a thread had asked for, on the same queue, since the process started.
     pub const LAUNCHES: &str = "launches";
+    /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
+    pub const FRAMEWORK: &str = "framework";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
@@ -352,6 +358,9 @@ pub mod kind {
     /// Its batches only evaluate the model.
     pub const VALID: &str = "valid";
 }
+
+/// The framework of an unchanged PyTorch program, see [`arg::FRAMEWORK`].
+pub const PYTORCH: &str = "PyTorch";
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
