@@ -104,7 +104,12 @@ fn tiny_kernels_are_launch_bound_on_every_device() {
             t.model(60, 4.0);
             t.optimizer(10.0);
         });
-        assert_causes(&torch, &["host.launch-bound"]);
+        let report = torch.report();
+        assert_eq!(
+            causes(&report)[0],
+            "host.launch-bound",
+            "{spelling:?} {report}"
+        );
     }
 }
 

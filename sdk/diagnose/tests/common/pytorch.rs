@@ -225,7 +225,10 @@ impl Torch {
     pub fn copy(&mut self, what: Copy, mb: f64) {
         let (rate, waits) = match what {
             Copy::ToDevice { pinned: true } => (50e3, false),
-            Copy::ToDevice { pinned: false } | Copy::ToHost => (9e3, true),
+            // Intel's runtime returns at once, and waits for its queue afterwards.
+            Copy::ToDevice { pinned: false } | Copy::ToHost => {
+                (9e3, self.spelling != Spelling::Xpu)
+            }
         };
         let name = match (self.spelling, what) {
             (Spelling::Hip, Copy::ToHost) => "Memcpy DtoH (Device -> Host)",
