@@ -216,6 +216,28 @@ impl Torch {
         *free = free.max(until);
     }
 
+    /// The stream waits for an event that comes `us` after what it has to do.
+    pub fn wait_for_event(&mut self, us: f64) {
+        self.call("StreamWaitEvent", 2.0);
+        let now = self.now;
+        let free = self.free.entry((self.device, self.stream)).or_default();
+        *free = free.max(now) + us;
+    }
+
+    /// A collective of the first two devices: each begins it when its own work is done, and both end
+    /// it `us` after the last one began.
+    pub fn exchange(&mut self, name: &str, us: f64) {
+        let ready = [0, 1].map(|device| self.free.get(&(device, 7)).copied().unwrap_or(0.0));
+        let last = ready[0].max(ready[1]).max(self.now + 20.0);
+        for (device, ready) in [0, 1].into_iter().zip(ready) {
+            self.device = device;
+            self.submit("cuda_runtime", "LaunchKernelExC", 5.0);
+            let start = ready.max(self.now + 2.0);
+            self.runs("kernel", name, last + us - start, "");
+        }
+        self.device = 0;
+    }
+
     fn busy_until(&self) -> f64 {
         let of = self.free.get(&(self.device, self.stream));
         of.copied().unwrap_or(0.0)
