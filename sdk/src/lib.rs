@@ -5,6 +5,8 @@ mod attribute {
     // into the macro namespace without colliding with the module of the same name.
     pub use tracing::instrument;
 }
+#[cfg(feature = "burn-cuda")]
+mod burn_cuda;
 #[cfg(feature = "tracing-chrome")]
 pub mod chrome;
 #[cfg(feature = "cuda")]
@@ -12,6 +14,8 @@ mod cuda;
 mod error;
 pub mod instrument;
 mod layer;
+#[cfg(feature = "burn-train")]
+mod learner;
 #[cfg_attr(
     not(feature = "burn"),
     allow(dead_code, reason = "the events of the data pipeline come from Burn")

@@ -4,7 +4,7 @@ use crate::Numbers;
 use burn_core as burn;
 use burn_core::data::dataloader::batcher::Batcher;
 use burn_core::data::dataloader::{DataLoader, DataLoaderBuilder};
-use burn_core::module::{Module, Param};
+use burn_core::module::{Module, Param, ParamId};
 use burn_core::tensor::{Device, Tensor, TensorData};
 use burn_optim::SgdConfig;
 use burn_optim::lr_scheduler::constant::ConstantLr;
@@ -15,7 +15,8 @@ use burn_train::renderer::{
     MetricsRendererTraining,
 };
 use burn_train::{
-    InferenceStep, Learner, RegressionOutput, SupervisedTraining, TrainOutput, TrainStep,
+    ExecutionStrategy, InferenceStep, Learner, MultiDeviceOptim, RegressionOutput,
+    SupervisedTraining, TrainOutput, TrainStep,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -110,27 +111,54 @@ pub fn traced_loader(name: &str, workers: usize) -> Arc<dyn DataLoader<Points>> 
     instrument::loader(name, inner)
 }
 
-/// Trains in `directory` with all of burn-train's defaults but a quiet display and a metric
-/// logger without files; returns the weights.
+/// A training in `directory` with all of burn-train's defaults but a quiet display and a metric
+/// logger without files.
+pub fn training(
+    directory: &Path,
+    train: Arc<dyn DataLoader<Points>>,
+    valid: Arc<dyn DataLoader<Points>>,
+) -> SupervisedTraining<Line> {
+    SupervisedTraining::new(directory, train, valid)
+        .num_epochs(EPOCHS)
+        .renderer(Box::new(Quiet))
+        .with_metric_logger(InMemoryMetricLogger::new())
+}
+
+/// The same with loaders that a program without gpustall has: one worker to train, none to validate.
+pub fn plain(directory: &Path) -> SupervisedTraining<Line> {
+    training(directory, plain_loader(1), plain_loader(0))
+}
+
+/// Two devices, of which a machine has one.
+pub fn several(optim: MultiDeviceOptim) -> ExecutionStrategy {
+    ExecutionStrategy::multi(vec![Device::flex(), Device::flex()], optim)
+}
+
+/// What is trained: the same weights, under the same id, each time.
+pub fn learner() -> Learner<Line> {
+    let device = Device::flex().autodiff();
+    let start = Tensor::from_data(TensorData::new(vec![0.5_f32, 0.25], [2, 1]), &device);
+    let model = Line {
+        weight: Param::initialized(ParamId::from(1), start.require_grad()),
+    };
+    Learner::new(model, SgdConfig::new().init(), ConstantLr::new(0.1))
+}
+
+/// Launches the training; returns the weights.
+pub fn launch(training: SupervisedTraining<Line>) -> Vec<f32> {
+    let result = training.launch(learner());
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let weights = result.model.weight.val().into_data();
+    weights.try_to_vec().unwrap()
+}
+
+/// Trains in `directory`; returns the weights.
 pub fn train(
     directory: &Path,
     train: Arc<dyn DataLoader<Points>>,
     valid: Arc<dyn DataLoader<Points>>,
 ) -> Vec<f32> {
-    let device = Device::flex().autodiff();
-    let start = Tensor::from_data(TensorData::new(vec![0.5_f32, 0.25], [2, 1]), &device);
-    let model = Line {
-        weight: Param::from_tensor(start),
-    };
-    let learner = Learner::new(model, SgdConfig::new().init(), ConstantLr::new(0.1));
-    let result = SupervisedTraining::new(directory, train, valid)
-        .num_epochs(EPOCHS)
-        .renderer(Box::new(Quiet))
-        .with_metric_logger(InMemoryMetricLogger::new())
-        .launch(learner);
-    assert!(result.error.is_none(), "{:?}", result.error);
-    let weights = result.model.weight.val().into_data();
-    weights.try_to_vec().unwrap()
+    launch(training(directory, train, valid))
 }
 
 /// Shows nothing.

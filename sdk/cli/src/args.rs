@@ -46,7 +46,8 @@ EXIT CODES:
 ///
 /// What its CUDA devices do is recorded through a library that the CUDA driver loads into each
 /// process of the job. What its threads do when they do not run is recorded by gpustall-sidecar, if
-/// it is installed and this command is run by root. The job itself is not changed.
+/// it is installed and this command is run by root. In a Python program that uses PyTorch, the calls
+/// of its DataLoaders and optimizers are marked. The job itself is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -57,6 +58,10 @@ pub(crate) struct RunArgs {
     /// Do not record with gpustall-sidecar, even where that would work
     #[arg(long)]
     pub(crate) no_sidecar: bool,
+
+    /// Do not mark DataLoaders and optimizers of PyTorch programs
+    #[arg(long)]
+    pub(crate) no_python: bool,
 
     /// What capturing device operations may cost, percent of the job's time; or `all`
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget)]
@@ -115,11 +120,11 @@ EXIT CODES:
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Trace files: finished (.json, .json.gz) or partial (.json.partial) ones of gpustall, and
-    /// those of PyTorch's profiler
+    /// those of PyTorch's profiler. Those of the ranks of one job are diagnosed together
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
-    /// Print JSON: the report of one trace, or a list of {trace, report} for several
+    /// Print JSON: the report of one trace, or a list of {trace, traces, report} for several
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -167,6 +172,9 @@ EXAMPLES:
   A job that was killed:
     gpustall merge mlp.trace.json.partial record.trace.json.gz -o both.trace.json.gz
 
+  The ranks of one job, in one picture:
+    gpustall merge rank0.trace.json.gz rank1.trace.json.gz -o job.trace.json.gz
+
 EXIT CODES:
   0  merged
   1  a trace could not be read, they do not belong together, or the merged one was not written
@@ -179,7 +187,8 @@ EXIT CODES:
 #[derive(Debug, clap::Args)]
 #[command(after_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {
-    /// Trace files of one job on one machine, finished or partial; the one with the steps first
+    /// Trace files of one job, finished or partial; the one with the steps first. Those of several ranks
+    /// may be of several machines
     #[arg(required = true, num_args = 2.., value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 

@@ -4,6 +4,7 @@ use super::batcher::{Tag, Tagged};
 use super::epochs::{Epochs, Pass};
 use super::stage::{self, Begun, InNext, PanicWitness};
 use super::steps::{LoaderKind, Position, Steps};
+use super::traced;
 use crate::recorder::record::BatchTaken;
 use crate::recorder::ring::push;
 use crate::recorder::{Args, Category, Record, Text};
@@ -33,13 +34,14 @@ pub fn loader_of_kind<O: Send + 'static>(
     name: &str,
     inner: Arc<dyn DataLoader<Tagged<O>>>,
 ) -> Arc<dyn DataLoader<O>> {
-    Arc::new(TracedLoader {
+    TracedLoader {
         inner,
         steps: Arc::new(Steps::new(name, kind)),
         epochs: Arc::default(),
         next_epoch: Mutex::new(None),
         unwrap: Tagged::into_parts,
-    })
+    }
+    .shared()
 }
 
 /// As [`loader`], for a loader whose batcher is not wrapped: its waits and steps are recorded,
@@ -58,13 +60,14 @@ pub fn untagged_loader_of_kind<O: Send + 'static>(
     inner: Arc<dyn DataLoader<O>>,
 ) -> Arc<dyn DataLoader<O>> {
     stage::expect_untagged_batches();
-    Arc::new(TracedLoader {
+    TracedLoader {
         inner,
         steps: Arc::new(Steps::new(name, kind)),
         epochs: Arc::default(),
         next_epoch: Mutex::new(None),
         unwrap: |batch| (batch, None),
-    })
+    }
+    .shared()
 }
 
 /// A loader of `T` that yields the `O` inside.
@@ -85,13 +88,29 @@ impl<T: 'static, O: 'static> TracedLoader<T, O> {
     where
         O: Send,
     {
-        Arc::new(Self {
+        Self {
             inner,
             steps: self.steps.clone(),
             epochs: self.epochs.clone(),
             next_epoch: Mutex::new(None),
             unwrap: self.unwrap,
-        })
+        }
+        .shared()
+    }
+
+    fn shared(self) -> Arc<dyn DataLoader<O>>
+    where
+        O: Send,
+    {
+        let shared = Arc::new(self);
+        traced::remember(Arc::as_ptr(&shared).cast());
+        shared
+    }
+}
+
+impl<T, O> Drop for TracedLoader<T, O> {
+    fn drop(&mut self) {
+        traced::forget(std::ptr::from_ref(self).cast());
     }
 }
 

@@ -51,9 +51,15 @@ mod step;
 mod steps;
 #[cfg(feature = "burn")]
 mod thread_time;
+#[cfg(feature = "burn")]
+mod traced;
 
+#[cfg(feature = "burn-cuda")]
+pub use crate::burn_cuda::device_phase;
 #[cfg(feature = "cuda")]
 pub use crate::cuda::{TracedLaunch, TracedStream, stream};
+#[cfg(feature = "burn-train")]
+pub use crate::learner::{training_strategy, training_strategy_on};
 #[cfg(feature = "burn")]
 pub use batcher::{Tagged, TracedBatcher, batcher};
 #[cfg(feature = "burn")]
@@ -63,6 +69,8 @@ pub use loader::{loader, loader_of_kind, untagged_loader, untagged_loader_of_kin
 pub use phase::phase;
 pub use step::{StepGuard, step};
 pub use steps::LoaderKind;
+#[cfg(feature = "burn-train")]
+pub(crate) use traced::traced_loader;
 
 /// Sets how many reads of items go by between two that are recorded; 0 records none.
 pub(crate) fn sample_items(every: u32) {

@@ -80,7 +80,8 @@ pub const RULES: [Rule; 18] = [
         charges: "comm.straggler",
         definition: "A collective runs that the next kernel depends on, or that still runs after \
             the next kernel was submitted, and the same collective has not yet begun on another \
-            device of the trace.",
+            device of the trace. Kernels of one name are one collective: the n-th on each device \
+            if all ran equally many, else those that overlap the most.",
         test: |m| {
             let straggling = Operation::Communication { straggling: true };
             when(m.depends_on == Some(straggling), Cause::CommStraggler)

@@ -212,14 +212,20 @@ impl<'a> Host<'a> {
             nccl.collect::<Vec<&Op>>()
         };
         let (mine, other) = (of(op.device), of(1 - op.device));
-        if mine.len() != other.len() {
-            return false;
-        }
-        let n = mine.iter().position(|of| of.id == op.id);
-        n.and_then(|n| other.get(n)).is_some_and(|other| {
-            let overlap = op.start.max(other.start) < op.end.min(other.end);
-            overlap && t < other.start
-        })
+        let shared = |a: &Op, b: &Op| a.end.min(b.end).saturating_sub(a.start.max(b.start));
+        let partner = if mine.len() == other.len() {
+            let n = mine.iter().position(|of| of.id == op.id);
+            n.and_then(|n| other.get(n).copied())
+        } else {
+            // Those that share the most time, the first of several, each the other's best.
+            let best = |of: &Op, list: &[&'a Op]| -> Option<&'a Op> {
+                let most = list.iter().map(|b| shared(of, b)).max()?;
+                list.iter().copied().find(|b| shared(of, b) == most)
+            };
+            let partner = best(op, &other);
+            partner.filter(|partner| best(partner, &mine).is_some_and(|back| back.id == op.id))
+        };
+        partner.is_some_and(|other| shared(op, other) > 0 && t < other.start)
     }
 
     /// Whether a stream was told to wait between the work submitted to it before and a call.

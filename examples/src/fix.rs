@@ -1,0 +1,134 @@
+//! What a report says that a fix is worth, beside what was measured once it was made.
+
+use crate::ways::Way;
+use gpustall::Report;
+use std::fmt;
+
+/// A prediction of a report, of the mean step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Mean step now, nanoseconds.
+    pub now_ns: f64,
+    /// Mean step then, nanoseconds.
+    pub then_ns: f64,
+}
+
+impl Prediction {
+    /// What the findings of these causes say of their fixes, together. `None` if there are none.
+    pub fn of_causes(report: &Report, causes: &[&str]) -> Option<Self> {
+        let findings = report.findings.iter();
+        let of = findings.filter(|finding| causes.contains(&finding.cause.to_string().as_str()));
+        let steps = of.filter_map(|of| Some((of.step_ns? as f64, of.predicted_step_ns? as f64)));
+        steps.fold(None, |sum, (now, then)| match sum {
+            None => Some(Self {
+                now_ns: now,
+                then_ns: then,
+            }),
+            Some(Self { now_ns, then_ns }) => Some(Self {
+                now_ns,
+                then_ns: (then_ns - (now - then)).max(0.0),
+            }),
+        })
+    }
+
+    /// The step if no batch had to be waited for, whatever the causes of the waits are.
+    pub fn without_waits(report: &Report) -> Option<Self> {
+        let data = report.findings.iter();
+        let data = data.filter(|finding| finding.cause.to_string().starts_with("data"));
+        let without = data.clone().find_map(|finding| {
+            let without = finding.evidence.get("step_without_wait_ns");
+            Some((finding.step_ns?, *without?))
+        });
+        let first = data.clone().next();
+        let first = first.and_then(|of| Some((of.step_ns?, of.predicted_step_ns? as f64)));
+        let (now, then) = without.or(first)?;
+        Some(Self {
+            now_ns: now as f64,
+            then_ns: then,
+        })
+    }
+
+    /// The fewest workers that are predicted to be within 2 % of the best, and the step with them.
+    pub fn of_workers(report: &Report) -> Option<(usize, Self)> {
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|finding| !finding.worker_counts.is_empty())?;
+        let counts = &finding.worker_counts;
+        let best = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
+        let enough = |ns: u64| ns as f64 <= best * 1.02;
+        let count = counts
+            .iter()
+            .find(|count| enough(count.predicted_step_ns))?;
+        let prediction = Self {
+            now_ns: finding.step_ns? as f64,
+            then_ns: count.predicted_step_ns as f64,
+        };
+        Some((usize::try_from(count.workers).ok()?, prediction))
+    }
+}
+
+/// A prediction, and what was measured before and after the change.
+#[derive(Debug)]
+pub struct Fix {
+    what: String,
+    prediction: Prediction,
+    before_ns: f64,
+    after_ns: f64,
+}
+
+/// Heads the rows that [`Fix`] prints.
+pub const HEADING: &str = "\
+before -> after                                    step   predicted    measured  gain predicted  measured  off by";
+
+impl Fix {
+    /// `prediction` is of the run `before`, and `after` is the one with the change.
+    pub fn new(prediction: Prediction, before: &Way, after: &Way) -> Self {
+        Self {
+            what: format!("{} -> {}", before.name, after.name),
+            prediction,
+            before_ns: before.step_ns(),
+            after_ns: after.step_ns(),
+        }
+    }
+
+    /// The same, where the run before was another process, which left this report.
+    pub fn of_report(prediction: Prediction, before: &Report, after: &Way) -> Self {
+        let steps = before.steps.count + before.first_steps.length.count;
+        Self {
+            what: format!("{} -> {}", before.name, after.name),
+            prediction,
+            before_ns: before.window_ns as f64 / steps.max(1) as f64,
+            after_ns: after.step_ns(),
+        }
+    }
+}
+
+/// Times in milliseconds, gains as shares of the step before, and by how much of the measured gain
+/// the predicted one is wrong; that not where less than 5 % is gained.
+impl fmt::Display for Fix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { prediction, .. } = self;
+        let ms = |ns: f64| format!("{:.2} ms", ns / 1e6);
+        let (predicted, measured) = (
+            prediction.now_ns - prediction.then_ns,
+            self.before_ns - self.after_ns,
+        );
+        write!(
+            f,
+            "{:<42} {:>12} {:>11} {:>11} {:>13.0} % {:>7.0} %",
+            self.what,
+            ms(self.before_ns),
+            ms(prediction.then_ns),
+            ms(self.after_ns),
+            100.0 * predicted / prediction.now_ns,
+            100.0 * measured / self.before_ns,
+        )?;
+        match measured >= 0.05 * self.before_ns {
+            true => write!(
+                f,
+                " {:>5.0} %",
+                100.0 * (predicted - measured).abs() / measured
+            ),
+            false => write!(f, "       -"),
+        }
+    }
+}
