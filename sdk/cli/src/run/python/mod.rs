@@ -9,6 +9,8 @@ mod drawing;
 mod kinds;
 mod loops;
 mod record;
+#[cfg(test)]
+mod recorded_tests;
 mod stages;
 mod story;
 
