@@ -1,6 +1,7 @@
 """Marks the steps of PyTorch's optimizers: they tell training from evaluation."""
 
 import functools
+import itertools
 
 from . import marks
 
@@ -16,6 +17,7 @@ def patch(module):
         return
     compiles = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     mark, now, kind = marks.mark, marks.now, marks.OPTIMIZED
+    numbers = itertools.count(1)
 
     @functools.wraps(profile)
     def profile_hook_step(func):
@@ -30,7 +32,15 @@ def patch(module):
             try:
                 return step(*args, **kwargs)
             finally:
-                mark(kind, start, now())
+                try:
+                    end = now()
+                    known = args[0].__dict__
+                    number = known.get("_gpustall_number")
+                    if number is None:
+                        number = known["_gpustall_number"] = next(numbers)
+                    mark(kind, start, end, number)
+                except Exception:
+                    pass
 
         return marked
 
