@@ -15,7 +15,6 @@ def patch(module):
     if profile is None:
         marks.note("Steps of optimizers are not marked: this version of PyTorch is not known.")
         return
-    compiles = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     mark, now, kind = marks.mark, marks.now, marks.OPTIMIZED
     numbers = itertools.count(1)
 
@@ -26,7 +25,7 @@ def patch(module):
         @functools.wraps(step)
         def marked(*args, **kwargs):
             # What is compiled is not marked: it would be no single graph any more.
-            if compiles():
+            if hasattr(torch, "compiler") and torch.compiler.is_compiling():
                 return step(*args, **kwargs)
             start = now()
             try:
