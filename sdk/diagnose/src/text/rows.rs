@@ -23,7 +23,7 @@ pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
     let shown: Vec<String> = shown
         .map(|&(what, share)| format!("{what} {:.1} %", share * 100.0))
         .collect();
-    writeln!(f, "{:<8}{}", device.name, shown.join(", "))
+    writeln!(f, "{:<7} {}", device.name, shown.join(", "))
 }
 
 pub(super) fn call_row(call: &CudaCall) -> Vec<String> {
