@@ -346,10 +346,12 @@ fn a_rank_that_computes_on_while_it_waits_is_not_late_for_it_at_the_next_collect
         // Both compute for 100 and reduce, while they compute another 100 and reduce again.
         for (rank, from) in [(0, at), (1, at + 400)] {
             job.kernel(rank, (from + 3, from + 100));
-            let id = job.call(rank, from + 100);
+            let id = job.call(rank, from + 96);
             job.b.nccl(streams[rank], id, (from + 100, at + 510));
             job.kernel(rank, (from + 100, from + 200));
             job.collective(rank, ((from + 200).max(at + 510), at + 620));
+            let thread = job.ranks[rank].0;
+            job.b.call(thread, "cudaStreamWaitEvent", 0, (at + 614, at + 616));
             job.kernel(rank, (at + 620, at + 1_000));
         }
     }
