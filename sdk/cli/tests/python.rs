@@ -140,8 +140,19 @@ fn the_hook_can_be_left_out() {
     }
     let folder = folder();
     let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
-        .args(["run", "--no-sidecar", "--no-python", "-o", "x.trace.json.gz"])
-        .args(["--", "python3", "-c", "import os; print(os.environ.get('PYTHONPATH'))"])
+        .args([
+            "run",
+            "--no-sidecar",
+            "--no-python",
+            "-o",
+            "x.trace.json.gz",
+        ])
+        .args([
+            "--",
+            "python3",
+            "-c",
+            "import os; print(os.environ.get('PYTHONPATH'))",
+        ])
         .env_remove("PYTHONPATH")
         .current_dir(folder.path())
         .output()

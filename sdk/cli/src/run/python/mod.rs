@@ -93,9 +93,8 @@ pub(super) fn parts(folder: &Path, start: MonoTime, notes: &mut Vec<String>) -> 
     notes.extend(told.into_iter().cloned());
     let now = MonotonicClock::read();
     let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
-    let trains = |of: &&Recording| {
-        of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of))
-    };
+    let trains =
+        |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
     let part = |trainer: &Recording| {
         let pids = trainer.iterations.iter().flat_map(|of| &of.workers);
         let pids: BTreeSet<&u32> = pids.collect();
