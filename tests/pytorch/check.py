@@ -26,6 +26,7 @@ CASES = {
     "leaves": ["--workers", "2", "--leaves"],
     "leaves-persistent": ["--workers", "2", "--leaves", "--persistent"],
     "thread": ["--workers", "2", "--thread"],
+    "by-hand": ["--by-hand"],
 }
 
 
@@ -46,6 +47,10 @@ def check(name, truth, events):
     slices = [event for event in events if event.get("ph") == "X"]
     slices.sort(key=lambda event: event["ts"])
     of = lambda cat: [event for event in slices if event["cat"] == cat]
+    if name == "by-hand":
+        steps, optimized = len(of("step")), len(of("phase"))
+        assert (steps, optimized) == (5, 6), f"{steps} steps, {optimized} of the optimizer"
+        return f"{steps} steps from one of the optimizer to the next"
     waits = [wait for wait in of("data_wait") if "error" not in wait["args"]]
     batches = [batch for batch in truth["batches"] if "error" not in batch]
     failed = len(truth["batches"]) - len(batches)

@@ -61,8 +61,18 @@ def main():
     parser.add_argument("--fails", action="store_true")
     parser.add_argument("--leaves", action="store_true", help="leave each loop after 3 batches")
     parser.add_argument("--thread", action="store_true", help="train on a thread")
+    parser.add_argument("--by-hand", action="store_true", help="train without a loader")
     args = parser.parse_args()
     truth = []
+
+    def train_by_hand():
+        rows = torch.rand(ITEMS, 8)
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for part in torch.randperm(ITEMS).split(BATCH):
+            optimizer.zero_grad()
+            model(rows[part]).square().mean().backward()
+            optimizer.step()
 
     def take(batches, kind):
         if args.leaves:
@@ -90,7 +100,9 @@ def main():
             for rows in take(validates, "valid"):
                 model(rows)
 
-    if args.thread:
+    if args.by_hand:
+        train_by_hand()
+    elif args.thread:
         thread = threading.Thread(target=train)
         thread.start()
         thread.join()
