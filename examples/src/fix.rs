@@ -5,10 +5,8 @@ use gpustall::Report;
 use std::fmt;
 
 /// A prediction of a report, of the mean step.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prediction {
-    /// The finding that it is of, or what is changed.
-    pub of: String,
     /// Mean step now, nanoseconds.
     pub now_ns: f64,
     /// Mean step then, nanoseconds.
@@ -16,13 +14,20 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// What the first finding says of its own fix.
-    pub fn of_first_finding(report: &Report) -> Option<Self> {
-        let finding = report.findings.first()?;
-        Some(Self {
-            of: finding.cause.to_string(),
-            now_ns: finding.step_ns? as f64,
-            then_ns: finding.predicted_step_ns? as f64,
+    /// What the findings of these causes say of their fixes, together. `None` if there are none.
+    pub fn of_causes(report: &Report, causes: &[&str]) -> Option<Self> {
+        let findings = report.findings.iter();
+        let of = findings.filter(|finding| causes.contains(&finding.cause.to_string().as_str()));
+        let steps = of.filter_map(|of| Some((of.step_ns? as f64, of.predicted_step_ns? as f64)));
+        steps.fold(None, |sum, (now, then)| match sum {
+            None => Some(Self {
+                now_ns: now,
+                then_ns: then,
+            }),
+            Some(Self { now_ns, then_ns }) => Some(Self {
+                now_ns,
+                then_ns: (then_ns - (now - then)).max(0.0),
+            }),
         })
     }
 
@@ -38,7 +43,6 @@ impl Prediction {
         let first = first.and_then(|of| Some((of.step_ns?, of.predicted_step_ns? as f64)));
         let (now, then) = without.or(first)?;
         Some(Self {
-            of: "no data wait".to_owned(),
             now_ns: now as f64,
             then_ns: then,
         })
@@ -55,7 +59,6 @@ impl Prediction {
             .iter()
             .find(|count| enough(count.predicted_step_ns))?;
         let prediction = Self {
-            of: format!("{} workers", count.workers),
             now_ns: finding.step_ns? as f64,
             then_ns: count.predicted_step_ns as f64,
         };
@@ -83,6 +86,17 @@ impl Fix {
             what: format!("{} -> {}", before.name, after.name),
             prediction,
             before_ns: before.step_ns(),
+            after_ns: after.step_ns(),
+        }
+    }
+
+    /// The same, where the run before was another process, which left this report.
+    pub fn of_report(prediction: Prediction, before: &Report, after: &Way) -> Self {
+        let steps = before.steps.count + before.first_steps.length.count;
+        Self {
+            what: format!("{} -> {}", before.name, after.name),
+            prediction,
+            before_ns: before.window_ns as f64 / steps.max(1) as f64,
             after_ns: after.step_ns(),
         }
     }

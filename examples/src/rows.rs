@@ -19,8 +19,10 @@ pub struct Rows {
 /// One row.
 #[derive(Debug, Clone)]
 pub struct Row {
-    features: [f32; FEATURES],
-    target: f32,
+    /// What the model sees.
+    pub features: [f32; FEATURES],
+    /// What it should say.
+    pub target: f32,
 }
 
 /// Rows as the model takes them: `[rows, FEATURES]`, and `[rows, 1]`.

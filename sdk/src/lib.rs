@@ -5,6 +5,8 @@ mod attribute {
     // into the macro namespace without colliding with the module of the same name.
     pub use tracing::instrument;
 }
+#[cfg(feature = "burn-cuda")]
+mod burn_cuda;
 #[cfg(feature = "tracing-chrome")]
 pub mod chrome;
 #[cfg(feature = "cuda")]

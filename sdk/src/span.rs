@@ -90,6 +90,10 @@ impl SpanGuard {
                     args,
                 },
             );
+            #[cfg(feature = "burn-cuda")]
+            if cat == Category::Phase {
+                crate::burn_cuda::begins(generation, name, start);
+            }
         }
         guard
     }
@@ -111,6 +115,12 @@ impl Drop for SpanGuard {
                     args: None,
                 },
             );
+        }
+        #[cfg(feature = "burn-cuda")]
+        if let Some((generation, start)) = self.begun
+            && self.cat == Category::Phase
+        {
+            crate::burn_cuda::ends(generation, self.name, start);
         }
     }
 }

@@ -120,11 +120,11 @@ EXIT CODES:
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
     /// Trace files: finished (.json, .json.gz) or partial (.json.partial) ones of gpustall, and
-    /// those of PyTorch's profiler
+    /// those of PyTorch's profiler. Those of the ranks of one job are diagnosed together
     #[arg(required = true, value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
-    /// Print JSON: the report of one trace, or a list of {trace, report} for several
+    /// Print JSON: the report of one trace, or a list of {trace, traces, report} for several
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -172,6 +172,9 @@ EXAMPLES:
   A job that was killed:
     gpustall merge mlp.trace.json.partial record.trace.json.gz -o both.trace.json.gz
 
+  The ranks of one job, in one picture:
+    gpustall merge rank0.trace.json.gz rank1.trace.json.gz -o job.trace.json.gz
+
 EXIT CODES:
   0  merged
   1  a trace could not be read, they do not belong together, or the merged one was not written
@@ -184,7 +187,8 @@ EXIT CODES:
 #[derive(Debug, clap::Args)]
 #[command(after_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {
-    /// Trace files of one job on one machine, finished or partial; the one with the steps first
+    /// Trace files of one job, finished or partial; the one with the steps first. Those of several ranks
+    /// may be of several machines
     #[arg(required = true, num_args = 2.., value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 

@@ -2,6 +2,7 @@
 
 mod args;
 mod finish;
+mod jobs;
 mod merge;
 mod output;
 mod report;

@@ -2,10 +2,11 @@
 
 use crate::args::MergeArgs;
 use crate::finish::{same, unwritten};
+use crate::jobs;
 use crate::output::{complain, print};
 use anyhow::bail;
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{MergeError, Part, merge, read_any, write_finished};
+use gpustall_trace::{MergeError, Part, Trace, merge, merge_job, read_any, write_finished};
 use std::fs;
 use std::process::ExitCode;
 
@@ -42,7 +43,15 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
         let trace = outcome.trace;
         parts.push(Part { label, trace });
     }
-    let mut trace = merge(parts)?;
+    let traces = parts.iter().map(|part| &part.trace);
+    let of_ranks: Vec<&Trace> = traces
+        .filter(|trace| !jobs::ranks(trace).is_empty())
+        .collect();
+    let ranks = of_ranks.len() > 1 && jobs::groups(&of_ranks).len() == 1;
+    let mut trace = match ranks {
+        true => merge_job(parts)?,
+        false => merge(parts)?,
+    };
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     write_finished(output, &trace).map_err(unwritten)?;

@@ -140,6 +140,17 @@ impl Capture {
         buffers::has_full()
     }
 
+    /// Whether a window is open.
+    pub fn is_open(&self) -> bool {
+        self.governor.is_open()
+    }
+
+    /// Whether a window is open that closes when its cost is used up, so that it should be looked after
+    /// every 50 ms.
+    pub fn is_rationed(&self) -> bool {
+        self.governor.is_rationed(MonotonicClock::read())
+    }
+
     /// Whether a window was open at some time since the start.
     pub fn was_open(&self) -> bool {
         self.was_open

@@ -67,7 +67,7 @@ fn a_kernel_lies_on_the_track_of_its_stream_with_an_arrow_from_its_call() {
         assert_eq!(trace.arg_u64(&slice.args, arg::STREAM), Some(7));
         let track = trace.track(slice.track).expect("it has a track");
         assert_eq!(trace.text(track.name), "stream 7");
-        assert_eq!(track.pid, Pid(crate::FIRST_DEVICE_PID));
+        assert_eq!(track.pid, Pid::of_device(0));
         let submitted = find(cat::CUDA_DRIVER).expect("the call is there");
         assert_eq!(trace.text(submitted.name), "cuLaunchKernel");
         let [flow] = trace.flows.as_slice() else {

@@ -38,9 +38,8 @@ pub use emit::{Counts, EventSink};
 pub use error::CaptureError;
 pub use governor::{CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, OPERATION_COST, WINDOW};
 #[cfg(feature = "nvml")]
-pub use nvml::{NVML_INTERVAL, Sampler, visible_devices};
+pub use nvml::{NVML_INTERVAL, Sampler, nvml_devices, visible_devices};
 pub use timed::{OperationKind, TimedOperation, TimedOperations};
-pub use tracks::FIRST_DEVICE_PID;
 
 /// To be called in a forked child before anything else: CUDA, and so the capture, does not go on
 /// there. Only stores a flag, so that it may stand in a handler of `pthread_atfork`.

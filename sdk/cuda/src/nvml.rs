@@ -1,8 +1,7 @@
 //! What `nvidia-smi` would have said: utilisation, memory, power and clocks as counters.
 
-use crate::FIRST_DEVICE_PID;
 use crate::emit::EventSink;
-use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Pid, vocab};
+use gpustall_trace::{DeviceInfo, EventRef, MonoTime, MonotonicClock, Pid, vocab};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::enum_wrappers::device::Clock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,7 +81,7 @@ impl Sampler {
     pub fn drain(&mut self, sink: &mut dyn EventSink) {
         for (device, name) in std::mem::take(&mut self.names) {
             sink.push(&EventRef::Process {
-                pid: Pid(FIRST_DEVICE_PID + device),
+                pid: Pid::of_device(device),
                 name: &format!("GPU {device} ({name})"),
                 sort: 5_000_000 + device as i32,
             });
@@ -90,7 +89,7 @@ impl Sampler {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for sample in std::mem::take(&mut *waiting) {
             sink.push(&EventRef::Counter {
-                pid: Pid(FIRST_DEVICE_PID + sample.device),
+                pid: Pid::of_device(sample.device),
                 name: sample.name,
                 at: sample.at.in_trace(self.start),
                 value: sample.value,
@@ -152,6 +151,25 @@ pub fn visible_devices(visible: Option<&str>) -> Vec<u32> {
         nvml.and_then(|nvml| nvml.device_count()).unwrap_or(0)
     };
     numbers(visible).unwrap_or_else(|| (0..count()).collect())
+}
+
+/// What NVML says of the devices with these numbers, which are called 0, 1... in this order. Empty
+/// without a driver.
+pub fn nvml_devices(devices: &[u32]) -> Vec<DeviceInfo> {
+    let Ok(nvml) = Nvml::builder().lib_path(LIBRARY.as_ref()).init() else {
+        return Vec::new();
+    };
+    let one = |(number, index): (usize, &u32)| {
+        let device = nvml.device_by_index(*index).ok()?;
+        Some(DeviceInfo {
+            id: number as u32,
+            name: device.name().unwrap_or_default(),
+            memory_bytes: device.memory_info().map_or(0, |memory| memory.total),
+            uuid: device.uuid().unwrap_or_default(),
+            ..DeviceInfo::default()
+        })
+    };
+    devices.iter().enumerate().filter_map(one).collect()
 }
 
 fn numbers(visible: Option<&str>) -> Option<Vec<u32>> {

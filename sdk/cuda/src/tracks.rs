@@ -4,9 +4,6 @@ use crate::emit::EventSink;
 use gpustall_trace::{EventRef, Pid, Tid, TrackKind};
 use std::collections::{HashMap, HashSet};
 
-/// First id of the processes that group the streams of a device; the device's number is added.
-/// The reader of Kineto's traces has the same.
-pub const FIRST_DEVICE_PID: u32 = Pid::SYNTHETIC + 0x0010_0000;
 /// First made-up id of a track.
 const FIRST_TID: u32 = 0xC000_0000;
 /// Where viewers put devices: below the processes.
@@ -151,7 +148,7 @@ impl Tracks {
     }
 
     fn device(&mut self, device: u32, sink: &mut dyn EventSink) -> Pid {
-        let pid = Pid(FIRST_DEVICE_PID.saturating_add(device));
+        let pid = Pid::of_device(device);
         if self.introduced.insert(device) {
             // Asked only now, when the driver is surely initialised.
             let known = crate::devices().into_iter();

@@ -3,7 +3,7 @@
 use crate::call_table::call_table;
 use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
-use crate::device::Devices;
+use crate::device::{Collectives, Devices, phases};
 use crate::events::LoaderKey;
 use crate::finding::Run;
 use crate::job;
@@ -16,7 +16,7 @@ use crate::timeline::Timeline;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
 use crate::workers::shortage;
-use crate::{evidence, loaders, verdict, workers};
+use crate::{evidence, loaders, ranks, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
 
@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Charged<'a> {
     pub(crate) timeline: Timeline<'a>,
     pub(crate) devices: Devices,
+    pub(crate) collectives: Collectives,
     pub(crate) window: Window,
     pub(crate) trainers: Vec<Trainer>,
     /// Threads that made batches in the window, by loader.
@@ -42,13 +43,15 @@ impl<'a> Charged<'a> {
         let (judged, recorded) = judged(&timeline, &window);
         let workers = workers::workers(&timeline, judged, recorded);
         let waits = Waits::of(&timeline, &window, &workers);
+        let collectives = Collectives::of(&devices.list);
         let accounts = match devices.is_empty() {
             true => charge(&timeline, &waits, &trainers),
-            false => devices.charge(&timeline, &window, &trainers, &waits),
+            false => devices.charge(&timeline, &window, &trainers, (&waits, &collectives)),
         };
         Self {
             timeline,
             devices,
+            collectives,
             window,
             trainers,
             workers,
@@ -64,13 +67,18 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let Charged {
         timeline,
         devices,
+        collectives,
         window,
         trainers,
         workers,
         waits,
         accounts,
     } = &charged;
-    let steps = tell_apart(trainers, accounts);
+    let steps = tell_apart(trainers, accounts, ranks::in_lockstep(trace));
+    let starts: Vec<TraceTime> = (0..accounts.len())
+        .map(|at| window.of_device(at).0.start)
+        .collect();
+    let waited = ranks::waited(devices, collectives, accounts, &starts);
     let (judged, _) = judged(timeline, window);
     let loaders = loaders::loaders(timeline, judged);
     let lengths = lengths(trainers, accounts, window);
@@ -85,11 +93,13 @@ pub(crate) fn report(trace: &Trace) -> Report {
         workers,
         waits,
         device,
+        waited: &waited,
     };
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let (threads, processes) = tables(timeline, trainers);
+    let rows = phases::rows(timeline, devices, judged);
     let mut report = Report {
         schema: REPORT_SCHEMA,
         name: trace.meta.name.clone(),
@@ -105,6 +115,12 @@ pub(crate) fn report(trace: &Trace) -> Report {
         steps: steps.steady,
         first_steps: steps.first,
         devices: device_rows(trainers, accounts, &lengths),
+        ranks: ranks::rows(
+            timeline,
+            (devices, collectives),
+            (trainers, &steps),
+            &waited,
+        ),
         breakdown: shares(&charges, device),
         charges_ns: charges,
         findings,
@@ -112,7 +128,9 @@ pub(crate) fn report(trace: &Trace) -> Report {
         workers: workers.iter().map(|(_, worker)| worker.clone()).collect(),
         threads,
         processes,
-        phases: job::phases(timeline, trainers, judged),
+        phases: job::phases(timeline, trainers, judged, rows.as_ref()),
+        outside_phases: rows.as_ref().map(|rows| rows.outside),
+        untied: rows.as_ref().map(|rows| rows.unknown),
         faults: job::faults(timeline, trainers),
         unfinished: job::unfinished(timeline, trainers),
         lost_events: lost(trace),
@@ -122,6 +140,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         .iter()
         .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
     add_notes(&mut report, job::lost_pipeline(trace), watched);
+    report.notes.extend(ranks::notes(timeline));
     job::advise_on_hang(&mut report);
     report.verdict = verdict::verdict(&report, steps.count, judges);
     report
@@ -189,6 +208,7 @@ fn kernels(accounts: &[Account]) -> u64 {
 /// How much time each account charges: the window of a device, the stretch of a trainer.
 fn lengths(trainers: &[Trainer], accounts: &[Account], window: &Window) -> Vec<Nanos> {
     let one = |(i, account): (usize, &Account)| match (&account.device, trainers.get(i)) {
+        (Some((shares, _)), _) => shares.all(),
         (None, Some(trainer)) => total(&trainer.parts),
         _ => window.len(),
     };
@@ -205,10 +225,14 @@ fn device_rows(trainers: &[Trainer], accounts: &[Account], lengths: &[Nanos]) ->
 
 fn device_row(trainer: Option<&Trainer>, account: &Account, length: Nanos) -> Device {
     let share = |ns: Nanos| round_share(ns.share_of(length));
+    let charges_ns = charges(std::slice::from_ref(account));
+    let window_ns = length.get();
     match &account.device {
         Some((shares, _)) => Device {
             name: account.name.clone(),
             tid: None,
+            window_ns,
+            charges_ns,
             compute: share(shares.compute),
             exposed_comm: Some(share(shares.comm)),
             exposed_copy: Some(share(shares.copy)),
@@ -217,6 +241,8 @@ fn device_row(trainer: Option<&Trainer>, account: &Account, length: Nanos) -> De
         None => Device {
             name: account.name.clone(),
             tid: trainer.map(|trainer| trainer.tid.0),
+            window_ns,
+            charges_ns,
             compute: share(account.compute),
             exposed_comm: None,
             exposed_copy: None,

@@ -5,6 +5,7 @@ use crate::cause::Cause;
 use crate::links::percent;
 use crate::remedy::Facts;
 use crate::rules::WORKERS_BUSY_SHARE;
+use crate::worker_counts::enough;
 use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
@@ -45,6 +46,12 @@ fn in_process(facts: &Facts<'_>) -> String {
             need.cpus,
             may_use(facts.cpus),
         )
+    } else if need.gains {
+        format!(
+            "make batches on workers, .num_workers({enough}): {}{}; {cost}. Or {CHEAPER}.",
+            need.limited(),
+            may_use(facts.cpus),
+        )
     } else {
         format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
@@ -79,6 +86,13 @@ fn with_workers(facts: &Facts<'_>) -> String {
             need.cpus,
             may_use(facts.cpus),
         ),
+        Some(need) if need.gains => format!(
+            ".num_workers({}) instead of {have}: {}{}; {}. Or {CHEAPER}.",
+            need.workers,
+            need.limited(),
+            may_use(facts.cpus),
+            need.cost(),
+        ),
         Some(need) => format!(
             "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
              so {:.1} beside the trainer's.",
@@ -86,7 +100,10 @@ fn with_workers(facts: &Facts<'_>) -> String {
             need.cost(),
             need.cpus
         ),
-        _ => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
+        None if !facts.counts.is_empty() => {
+            format!("{CHEAPER}: more workers than the {have} are not predicted to be faster.")
+        }
+        None => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
     }
 }
 
@@ -97,11 +114,7 @@ pub(crate) fn worker_limit(
     set: impl Fn(u64) -> String,
     cheaper: &str,
 ) -> String {
-    let counts = facts.worker_counts();
-    let least = counts.iter().map(|count| count.predicted_step_ns).min();
-    let best = counts
-        .iter()
-        .find(|count| Some(count.predicted_step_ns) == least);
+    let best = enough(&facts.counts);
     match best.filter(|best| best.workers > have) {
         Some(best) => format!(
             "{} instead of {have}: all workers are busy and CPUs are free, a step of {} is predicted. \
@@ -135,7 +148,7 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
             format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
         }
         Some(fitting) if fitting < have => {
-            format!(" .num_workers({fitting}) instead of {have} would leave the trainer a CPU.")
+            format!(" .num_workers({fitting}) instead of {have} would do.")
         }
         Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
         None => String::new(),

@@ -33,6 +33,10 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         (!timeline.phases.is_empty(), "phases"),
         (!devices.is_empty(), "device operations"),
         (!devices.calls.is_empty(), "driver calls"),
+        (
+            timeline.trace.meta.members.len() > 1,
+            "several processes of one job",
+        ),
         (kernel.states, "scheduler events"),
         (kernel.samples, "samples of running threads"),
         (kernel.faults, "page faults"),

@@ -12,6 +12,7 @@ use crate::links::Chain;
 use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
 use crate::piece::PieceKind;
+use crate::ranks::{self, Lateness, Waited};
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
 use crate::stats::{Distribution, round_share};
@@ -30,6 +31,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// [`Severity::Medium`] on.
 pub const KERNEL_START_NS: u64 = 5_000;
 
+/// A rank with less than this share of a finding's loss is not named in it.
+const SMALLEST_RANK: f64 = 0.05;
+
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
 
@@ -44,6 +48,8 @@ pub(crate) struct Run<'a> {
     pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
+    /// What devices waited for others.
+    pub(crate) waited: &'a [Waited],
 }
 
 /// The group that a stall belongs to.
@@ -71,7 +77,18 @@ impl Run<'_> {
             .filter_map(|(key, stalls)| self.finding(*key, stalls, divided.contains(key)))
             .collect();
         findings.sort_by_key(|finding| Reverse(finding.lost_ns));
+        let late = |finding: &Finding| finding.cause == Cause::CommStraggler;
+        let remedy = ranks::remedy(&self.lateness(), &findings);
+        if let Some((remedy, finding)) = remedy.zip(findings.iter_mut().find(|of| late(of))) {
+            finding.remedy = remedy;
+        }
         findings
+    }
+
+    /// Who was late to collectives, and why.
+    fn lateness(&self) -> Lateness {
+        let names: Vec<String> = self.accounts.iter().map(|of| of.name.clone()).collect();
+        ranks::lateness(self.waited, &names)
     }
 
     /// `divided`: whether it is one although it costs less than others.
@@ -117,9 +134,10 @@ impl Run<'_> {
             least = bounded(prediction, proof.least_copy_time(copied));
         }
         let of_waits = self.share_of_waits((cause, loader), lost);
-        let names = accounts().map(|account| account.name.clone()).collect();
+        let names = self.names_of_devices(stalls, lost);
         let chain = Chain {
             devices: recorded.then_some((names, cause, proof)),
+            lateness: (cause == Cause::CommStraggler).then(|| self.lateness()),
             launches_known: stalls
                 .iter()
                 .all(|stall| stall.kernel.is_none() || stall.launch.is_some()),
@@ -145,7 +163,7 @@ impl Run<'_> {
             _ => shortage(workers.iter().copied()),
         };
         let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
-        let facts = Facts {
+        let mut facts = Facts {
             cause,
             in_process,
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
@@ -162,13 +180,17 @@ impl Run<'_> {
             trainers: self.trainers.len(),
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
+            step: prediction.as_ref().map(|p| p.step),
+            counts: Vec::new(),
         };
+        if !self.is_serial(loader) {
+            facts.counts = facts.worker_counts();
+        }
         if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
             && let Some(step) = facts.pipelined_step()
         {
             prediction.predicted = prediction.predicted.min(step);
         }
-        let serial = self.is_serial(loader);
         Some(Finding {
             cause,
             severity,
@@ -182,11 +204,7 @@ impl Run<'_> {
             worst: self.worst(stalls),
             remedy: remedy::remedy(&facts),
             caveat: caveat(self.timeline, &states),
-            worker_counts: if serial {
-                Vec::new()
-            } else {
-                facts.worker_counts()
-            },
+            worker_counts: facts.counts,
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
             assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
@@ -216,11 +234,34 @@ impl Run<'_> {
     }
 
     fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {
-        let trainers: BTreeSet<usize> = stalls.iter().map(|stall| stall.trainer).collect();
-        trainers
-            .iter()
-            .filter_map(|&i| Some(self.trainers.get(i)?.name.clone()))
-            .collect()
+        let lost = stalls.iter().map(|stall| stall.lost).sum();
+        let trainers = self.that_matter(stalls, lost, |stall| stall.trainer);
+        let name = |i: usize| Some(self.trainers.get(i)?.name.clone());
+        trainers.into_iter().filter_map(name).collect()
+    }
+
+    fn names_of_devices(&self, stalls: &[&Stall], lost: Nanos) -> Vec<String> {
+        let devices = self.that_matter(stalls, lost, |stall| stall.device);
+        let name = |i: usize| Some(self.accounts.get(i)?.name.clone());
+        devices.into_iter().filter_map(name).collect()
+    }
+
+    /// What the stalls are of. Where several processes train together, only what has a share that
+    /// counts: each of them has a little of everything.
+    fn that_matter(
+        &self,
+        stalls: &[&Stall],
+        lost: Nanos,
+        of: impl Fn(&Stall) -> usize,
+    ) -> Vec<usize> {
+        let mut by: BTreeMap<usize, Nanos> = BTreeMap::new();
+        for stall in stalls {
+            *by.entry(of(stall)).or_default() += stall.lost;
+        }
+        let all = !ranks::in_lockstep(self.timeline.trace);
+        let counts = |ns: Nanos| all || ns.share_of(lost) >= SMALLEST_RANK;
+        let large = by.into_iter().filter(|&(_, ns)| counts(ns));
+        large.map(|(at, _)| at).collect()
     }
 
     fn place(&self, cause: Cause, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {

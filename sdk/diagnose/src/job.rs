@@ -1,5 +1,6 @@
 //! What the job itself did in the window: phases, faults, and what never ended.
 
+use crate::device::phases::PhaseRows;
 use crate::events::Role;
 use crate::names::{flag, text};
 use crate::report::{Fault, Phase, Report, Unfinished};
@@ -7,8 +8,9 @@ use crate::stages::StageKind;
 use crate::stats::mean;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
-use gpustall_trace::{Instant, Interval, Nanos, Slice, Trace, TrackId, TrackKind};
-use std::collections::{BTreeMap, HashSet};
+use gpustall_trace::{Instant, Interval, Nanos, Slice, Symbol, Trace, TrackId, TrackKind};
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 
 /// A wait that had not ended is a hang if it went on for at least this long,
 pub const HANG_MIN: Nanos = Nanos::new(1_000_000_000);
@@ -22,34 +24,38 @@ const PIPELINE: &str = "data pipeline";
 /// No more faults, and no more unfinished slices, than this are listed.
 pub const MAX_LISTED: usize = 20;
 
-/// The phases on the trainers' threads in `judged`, the longest in total first.
+/// The phases on the trainers' threads in `judged`, and those of others that a device worked for, the
+/// longest in total first.
 pub(crate) fn phases(
     timeline: &Timeline<'_>,
     trainers: &[Trainer],
     judged: Interval,
+    devices: Option<&PhaseRows>,
 ) -> Vec<Phase> {
     let threads = tracks(trainers);
-    let mut sums: BTreeMap<&str, (u64, Nanos)> = BTreeMap::new();
+    let device = |name: &Symbol| devices.and_then(|rows| rows.phases.get(name).copied());
+    let mut sums: HashMap<Symbol, (u64, Nanos)> = HashMap::new();
     for phase in timeline
         .phases
         .iter()
-        .filter(|phase| threads.contains(&phase.track))
+        .filter(|phase| threads.contains(&phase.track) || device(&phase.name).is_some())
     {
         let length = phase.span.intersection(judged).len();
         if length > Nanos::ZERO {
-            let sum = sums.entry(timeline.trace.text(phase.name)).or_default();
+            let sum = sums.entry(phase.name).or_default();
             sum.0 += 1;
             sum.1 += length;
         }
     }
-    let row = |(name, (count, total)): (&str, (u64, Nanos))| Phase {
-        name: name.to_owned(),
+    let row = |(name, (count, total)): (Symbol, (u64, Nanos))| Phase {
+        name: timeline.trace.text(name).to_owned(),
         count,
         total_ns: total.get(),
         mean_ns: mean(total, count).get(),
+        device: device(&name),
     };
     let mut phases: Vec<Phase> = sums.into_iter().map(row).collect();
-    phases.sort_by_key(|phase| std::cmp::Reverse(phase.total_ns));
+    phases.sort_by(|a, b| (Reverse(a.total_ns), &a.name).cmp(&(Reverse(b.total_ns), &b.name)));
     phases
 }
 

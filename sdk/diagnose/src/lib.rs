@@ -45,10 +45,12 @@ mod loader_waits;
 mod loaders;
 mod maker;
 mod names;
+mod need;
 mod partition;
 mod piece;
 mod pipeline;
 mod pytorch;
+mod ranks;
 mod remedy;
 mod report;
 pub mod rules;
@@ -80,9 +82,9 @@ pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
 pub use loader_waits::MAX_LOCKED_SHARE;
 pub use piece::{Edge, PieceKind};
 pub use report::{
-    CudaCall, Device, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader, Missing, Phase,
-    Process, Queue, REPORT_SCHEMA, Report, Stall, StallPiece, Thread, Unfinished, Usage, Worker,
-    WorkerCount, WorstOff,
+    CudaCall, Device, DeviceTime, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader,
+    Missing, Phase, Process, Queue, REPORT_SCHEMA, Rank, Report, Stall, StallPiece, StallState,
+    Thread, Unfinished, Usage, Worker, WorkerCount, WorstOff,
 };
 pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;

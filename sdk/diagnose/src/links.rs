@@ -4,6 +4,7 @@ use crate::cause::Cause;
 use crate::device_chain;
 use crate::device_proof::Proof;
 use crate::piece::{Edge, PieceKind};
+use crate::ranks::Lateness;
 use crate::report::Link;
 use crate::stages::Stage;
 use crate::state_links;
@@ -29,6 +30,8 @@ pub(crate) struct Chain<'a> {
     pub(crate) lost: Nanos,
     /// The devices, where they were recorded, and the cause.
     pub(crate) devices: Option<(Vec<String>, Cause, Proof)>,
+    /// Who was late, of a finding about that.
+    pub(crate) lateness: Option<Lateness>,
     /// Whether the launch of each kernel that ended a stall was recorded.
     pub(crate) launches_known: bool,
 }
@@ -40,6 +43,11 @@ impl Chain<'_> {
             return self.host_links();
         };
         let mut links = vec![device_chain::device(names, *cause, &self.stalls, self.lost)];
+        let late = self.lateness.as_ref().map(|of| of.links(self.lost));
+        if let Some(below) = late.filter(|below| !below.is_empty()) {
+            links.extend(below);
+            return links;
+        }
         if self.place.is_empty() {
             let below = device_chain::links(
                 self.timeline,
@@ -190,7 +198,12 @@ impl Chain<'_> {
                 proof.push(format!("{} an item", mean(total, items)));
             }
         }
-        match (sum.cpu_share(), sum.runnable_share()) {
+        // Where the scheduler was recorded, the links below say it.
+        let shares = match sum.is_watched() {
+            true => (None, None),
+            false => (sum.cpu_share(), sum.runnable_share()),
+        };
+        match shares {
             (Some(share), Some(waited)) => proof.push(format!(
                 "on a CPU for {}, waiting for one for {}",
                 percent(share),

@@ -12,6 +12,8 @@ pub(crate) struct Categories {
     pub(crate) data_get: Option<Symbol>,
     pub(crate) data_collate: Option<Symbol>,
     pub(crate) phase: Option<Symbol>,
+    pub(crate) phase_mark: Option<Symbol>,
+    pub(crate) device_window: Option<Symbol>,
     pub(crate) pause: Option<Symbol>,
     pub(crate) fault: Option<Symbol>,
     pub(crate) oom_kill: Option<Symbol>,
@@ -48,6 +50,12 @@ pub(crate) struct Keys {
     pub(crate) correlation: Option<Symbol>,
     pub(crate) bytes: Option<Symbol>,
     pub(crate) wait_on_stream: Option<Symbol>,
+    pub(crate) process: Option<Symbol>,
+    pub(crate) phase: Option<Symbol>,
+    pub(crate) queue: Option<Symbol>,
+    pub(crate) mark: Option<Symbol>,
+    pub(crate) unknown: Option<Symbol>,
+    pub(crate) launches: Option<Symbol>,
 }
 
 /// Both.
@@ -69,6 +77,8 @@ impl Names {
                 data_get: find(cat::DATA_GET),
                 data_collate: find(cat::DATA_COLLATE),
                 phase: find(cat::PHASE),
+                phase_mark: find(cat::PHASE_MARK),
+                device_window: find(cat::DEVICE_WINDOW),
                 pause: find(cat::PAUSE),
                 fault: find(cat::FAULT),
                 oom_kill: find(cat::OOM_KILL),
@@ -103,6 +113,12 @@ impl Names {
                 correlation: find(arg::CORRELATION),
                 bytes: find(arg::BYTES),
                 wait_on_stream: find(arg::WAIT_ON_STREAM),
+                process: find(arg::PROCESS),
+                phase: find(arg::PHASE),
+                queue: find(arg::QUEUE),
+                mark: find(arg::MARK),
+                unknown: find(arg::UNKNOWN),
+                launches: find(arg::LAUNCHES),
             },
         }
     }

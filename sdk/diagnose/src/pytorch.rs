@@ -3,6 +3,7 @@
 use crate::burn::worker_limit;
 use crate::cause::Cause;
 use crate::links::percent;
+use crate::need::Need;
 use crate::remedy::Facts;
 use gpustall_trace::Nanos;
 
@@ -45,7 +46,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
             Some(who) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
             None => match facts.fitting().filter(|&fitting| fitting < have) {
                 Some(n) => {
-                    format!(" num_workers={n} instead of {have} would leave the trainer a CPU.")
+                    format!(" num_workers={n} instead of {have} would do.")
                 }
                 None => String::new(),
             },
@@ -59,6 +60,16 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
     if facts.cause == Cause::DataCompute {
         return format!(
             "{CHEAPER}; the workers compute, and there is no CPU for one more, or they are not all busy."
+        );
+    }
+    let more = facts
+        .need()
+        .filter(|need| need.gains && need.workers > have);
+    if let (Some(need), Some(step)) = (more, more.and_then(|need| need.step)) {
+        return format!(
+            "num_workers={} instead of {have}: {}; a step of {step} is predicted. Or {CHEAPER}.",
+            need.workers,
+            need.cost()
         );
     }
     let rest = facts.rest.map_or(String::new(), |rest| {
@@ -78,6 +89,13 @@ fn in_process(facts: &Facts<'_>) -> String {
         );
     };
     let (cost, enough) = (need.cost(), need.workers);
+    if !need.fits && need.gains {
+        return format!(
+            "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True): {}; \
+             {cost}. Or {CHEAPER}.",
+            need.limited()
+        );
+    }
     if !need.fits {
         return format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
@@ -92,16 +110,21 @@ fn in_process(facts: &Facts<'_>) -> String {
     format!(
         "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True), \
          {free}: {cost}. With {}. Or {CHEAPER}.",
-        steps(enough, need.made, need.rest)
+        steps(facts, need)
     )
 }
 
-/// The predicted step of some numbers of workers: the slower of making a batch and the rest.
-fn steps(enough: u64, made: Nanos, rest: Nanos) -> String {
-    let mut counts = vec![1, enough.div_ceil(2), enough];
+/// The predicted step of some numbers of workers; where the CPUs are not known, the slower of making a
+/// batch and the rest.
+fn steps(facts: &Facts<'_>, need: Need) -> String {
+    let mut counts = vec![1, need.workers.div_ceil(2), need.workers];
     counts.dedup();
     let step = |&n: &u64| {
-        let step = rest.max(Nanos::new(made.get() / n.max(1)));
+        let played = facts.counts.iter().find(|count| count.workers == n);
+        let step = played.map_or_else(
+            || need.rest.max(Nanos::new(need.made.get() / n.max(1))),
+            |count| Nanos::new(count.predicted_step_ns),
+        );
         let word = if n == 1 { "worker" } else { "workers" };
         format!("{n} {word} a step of {step}")
     };

@@ -12,7 +12,6 @@ use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
-use crate::worker_counts::{Costs, Queue};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
 
@@ -44,59 +43,16 @@ pub(crate) struct Facts<'a> {
     pub(crate) contended: Option<f64>,
     /// Mean steady step without any wait for the loader.
     pub(crate) rest: Option<Nanos>,
+    /// Mean step as it is.
+    pub(crate) step: Option<Nanos>,
+    /// The predicted step for each number of workers; empty if it is not known.
+    pub(crate) counts: Vec<WorkerCount>,
 }
 
 impl Facts<'_> {
     pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
         (!self.workers.is_empty()).then(|| sum / self.workers.len() as f64)
-    }
-
-    /// Workers that would make batches as fast as they are asked for, and what they need. Whether
-    /// there are CPUs for them is a matter of their CPU time, not of their number: who waits for
-    /// I/O needs none.
-    pub(crate) fn need(&self) -> Option<Need> {
-        let made = self.loader?.production?;
-        let cpu = self.loader?.production_cpu;
-        let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        let cpus = cpu.unwrap_or(made).share_of(rest);
-        Some(Need {
-            workers: made.get().div_ceil(rest.get()).max(1),
-            made,
-            cpu,
-            rest,
-            cpus,
-            fits: self.cpus == 0 || cpus + self.trainers as f64 <= f64::from(self.cpus),
-        })
-    }
-
-    /// The predicted step for each number of workers, where what a batch costs is known.
-    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
-        let costs = || {
-            let made = self.loader?.production?;
-            let ready = self.loader?.production_ready.unwrap_or_default();
-            let unhindered = made - ready;
-            let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-            Some(Costs {
-                unhindered,
-                cpu: self
-                    .loader?
-                    .production_cpu
-                    .unwrap_or(unhindered)
-                    .min(unhindered),
-                rest,
-                trainers: self.trainers as u64,
-                cpus: self.cpus,
-                taken: self.taken_cpus,
-                batches: self.loader?.epoch_batches,
-                queue: match self.framework {
-                    Framework::Burn => Queue::Shared(100),
-                    Framework::PyTorch => Queue::EachWorker(2),
-                },
-            })
-        };
-        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
-        costs.map_or(Vec::new(), |costs| costs.counts())
     }
 
     /// The step without what this finding charges, where batches are made while the trainer is at
@@ -111,48 +67,6 @@ impl Facts<'_> {
         }
         let left = made * (1.0 - self.of_waits?) * self.trainers.max(1) as f64 / workers as f64;
         Some(rest.max(Nanos::new(left as u64)))
-    }
-
-    /// Workers that leave each trainer a CPU, from what one uses while none has to wait for one.
-    pub(crate) fn fitting(&self) -> Option<u64> {
-        let known = self.workers.iter().filter_map(|worker| {
-            let busy = worker.busy_share;
-            let cpu = busy * worker.cpu_share?;
-            Some((cpu, cpu + busy * worker.blocked_share?))
-        });
-        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        let room = f64::from(self.cpus) - self.trainers as f64;
-        (self.cpus > 0 && cpu > 0.0).then(|| (room * unhindered / cpu).floor().max(1.0) as u64)
-    }
-}
-
-/// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Need {
-    /// Workers that keep up.
-    pub(crate) workers: u64,
-    /// Mean time to make a batch.
-    pub(crate) made: Nanos,
-    /// How much of it is CPU time, where it was measured.
-    pub(crate) cpu: Option<Nanos>,
-    /// Mean step without any wait for the loader.
-    pub(crate) rest: Nanos,
-    /// CPUs that those workers use, beside those of the trainers.
-    pub(crate) cpus: f64,
-    /// Whether the job may use so many; yes if that is not known.
-    pub(crate) fits: bool,
-}
-
-impl Need {
-    /// The numbers that it follows from.
-    pub(crate) fn cost(&self) -> String {
-        let cpu = self
-            .cpu
-            .map_or(String::new(), |cpu| format!(", {cpu} of it on a CPU"));
-        format!(
-            "a batch takes {} to make{cpu}, the rest of a step {}",
-            self.made, self.rest
-        )
     }
 }
 

@@ -14,6 +14,9 @@ use std::collections::BTreeMap;
 /// A link below this share of the loss has no links of states under it.
 pub(crate) const SMALLEST_STATE: f64 = 0.05;
 
+/// What the link of the running time says.
+pub(crate) const RUNNING: &str = "running";
+
 /// No more others than this are named.
 const MAX_OTHERS: usize = 3;
 
@@ -53,11 +56,7 @@ pub(crate) fn links(
         sums.memory,
         memory(timeline, sums),
     ));
-    rows.push((
-        "running".to_owned(),
-        sums.running,
-        functions(timeline, sums),
-    ));
+    rows.push((RUNNING.to_owned(), sums.running, functions(timeline, sums)));
     let known: Nanos = rows.iter().map(|&(_, ns, _)| ns).sum();
     rows.push(("not watched".to_owned(), whole - known, String::new()));
     rows.retain(|&(_, ns, _)| ns > Nanos::ZERO);

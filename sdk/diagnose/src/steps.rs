@@ -6,6 +6,7 @@ use crate::report::FirstSteps;
 use crate::stats::{Distribution, mean};
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
+use std::collections::BTreeMap;
 
 /// A step at the start of the run is warm-up while what it did not lose to stalls is more than
 /// this many times the median of all steps.
@@ -34,13 +35,18 @@ pub(crate) struct Steps {
     devices: u64,
     /// Steady steps, once for each trainer that takes part, and all of them.
     taken: (u64, u64),
+    /// Whether a step of one trainer takes as long as that of all: the largest loss of any counts.
+    lockstep: bool,
 }
 
 /// Tells the steps of the trainers apart.
-pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account]) -> Steps {
+///
+/// `lockstep`: they train one model together, each in a process of its own.
+pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account], lockstep: bool) -> Steps {
     let devices = (accounts.len() / trainers.len().max(1)).max(1) as u64;
     let mut steps = Steps {
         devices,
+        lockstep,
         ..Steps::default()
     };
     let (mut steady, mut first) = (Vec::new(), Vec::new());
@@ -122,6 +128,33 @@ pub(crate) struct Prediction {
 }
 
 impl Steps {
+    /// The lengths of the steady steps of the trainer at this position.
+    pub(crate) fn steady_of<'a>(
+        &'a self,
+        at: usize,
+        trainer: &'a Trainer,
+    ) -> impl Iterator<Item = Nanos> + 'a {
+        let steady = self.steady_of.get(at).map_or(&[][..], Vec::as_slice);
+        let steps = trainer.steps.iter().zip(steady);
+        steps
+            .filter(|(_, steady)| **steady)
+            .map(|(step, _)| step.span.len())
+    }
+
+    /// The mean loss of a steady step of the trainer that has the largest.
+    fn largest_loss<'a>(&self, stalls: impl Iterator<Item = &'a Stall>) -> Nanos {
+        let mut by: BTreeMap<usize, Nanos> = BTreeMap::new();
+        for stall in stalls {
+            *by.entry(stall.trainer).or_default() += stall.lost;
+        }
+        let one = |(trainer, lost): (usize, Nanos)| {
+            let steady = self.steady_of.get(trainer).map_or(&[][..], Vec::as_slice);
+            let count = steady.iter().filter(|steady| **steady).count() as u64;
+            mean(lost, count.saturating_mul(self.devices))
+        };
+        by.into_iter().map(one).max().unwrap_or_default()
+    }
+
     /// The mean step without the loss of `stalls`: of the steady steps if most of the loss lies
     /// in them, else device time of the window per step.
     pub(crate) fn without(
@@ -148,7 +181,11 @@ impl Steps {
             predicted: step - loss,
             steady,
         };
-        if self.steady.count > 0 && steady.get() >= all.get() / 2 {
+        if self.lockstep && self.steady.count > 0 && steady.get() >= all.get() / 2 {
+            let loss = self.largest_loss(stalls.iter().filter(in_steady).copied());
+            let step = Nanos::new(self.steady.mean_ns);
+            Some(prediction(step, loss, true))
+        } else if self.steady.count > 0 && steady.get() >= all.get() / 2 {
             let step = Nanos::new(self.steady.mean_ns);
             let count = self.taken.0.saturating_mul(self.devices);
             Some(prediction(step, mean(steady, count), true))

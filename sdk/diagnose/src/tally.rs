@@ -34,17 +34,29 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Share of the time on a CPU, where it was measured for nearly all of it: a stage that never
-    /// ended says nothing of its CPU time, and the others do not speak for it.
+    /// Share of the time on a CPU, where it was measured for nearly all of it: by the scheduler, or else
+    /// by the stages. A stage that never ended says nothing of its CPU time, and the others do not
+    /// speak for it.
     pub(crate) fn cpu_share(&self) -> Option<f64> {
+        if self.is_watched() {
+            return Some(self.states.on_cpu.share_of(self.states.known()));
+        }
         let known = self.cpu_known;
         covers(known, self.ns).then(|| self.on_cpu / known.get() as f64)
     }
 
     /// Share of the time in which the thread was ready and waited for a CPU, where it was measured.
     pub(crate) fn runnable_share(&self) -> Option<f64> {
+        if self.is_watched() {
+            return Some(self.states.waiting.share_of(self.states.known()));
+        }
         let known = self.runnable_known;
         covers(known, self.ns).then(|| self.runnable / known.get() as f64)
+    }
+
+    /// Whether the scheduler says what the threads did in nearly all of it.
+    pub(crate) fn is_watched(&self) -> bool {
+        covers(self.states.known(), self.ns)
     }
 
     pub(crate) fn edge(&self) -> Edge {

@@ -5,10 +5,13 @@ use crate::foreign::{self, Meanings};
 use crate::framework::marked;
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
+use crate::ranks;
 use crate::stages::Stages;
 use crate::threads::{Lane, Threads, tid_of};
 use gpustall_trace::vocab::kind;
-use gpustall_trace::{Interval, Nanos, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind};
+use gpustall_trace::{
+    Interval, Nanos, Pid, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind,
+};
 use std::collections::{HashMap, HashSet};
 
 /// A trace as the diagnosis sees it. All spans are cut to the recording, `[0, end)`.
@@ -21,7 +24,10 @@ pub(crate) struct Timeline<'a> {
     /// By start; those that start and end an epoch too.
     pub(crate) waits: Vec<Wait>,
     pub(crate) phases: Vec<Phase>,
+    /// When nothing was recorded.
     pub(crate) pauses: Vec<Interval>,
+    /// When nothing was recorded of one of several processes.
+    pub(crate) pauses_of: HashMap<Pid, Vec<Interval>>,
     pub(crate) stages: Stages,
     /// What each thread that made batches made them for: the loader and the thread that took
     /// them.
@@ -49,6 +55,7 @@ impl<'a> Timeline<'a> {
             waits: Vec::new(),
             phases: Vec::new(),
             pauses: Vec::new(),
+            pauses_of: HashMap::new(),
             stages: Stages::default(),
             serves: HashMap::new(),
             foreign: false,
@@ -64,6 +71,7 @@ impl<'a> Timeline<'a> {
         timeline.steps.sort_by_key(|s| (s.span.start, s.span.end));
         timeline.waits.sort_by_key(|w| (w.span.start, w.span.end));
         timeline.stages.finish(timeline.end);
+        timeline.pauses.extend(ranks::common_pauses(&timeline));
         timeline.mark_first_waits();
         timeline.mark_cut_steps();
         timeline.find_threads();
@@ -100,7 +108,12 @@ impl<'a> Timeline<'a> {
                 span,
             });
         } else if cat == self.names.cat.pause {
-            self.pauses.push(span);
+            match id(&slice.args, self.names.key.process).map(Pid) {
+                Some(pid) if self.trace.meta.members.len() > 1 => {
+                    self.pauses_of.entry(pid).or_default().push(span);
+                }
+                _ => self.pauses.push(span),
+            }
         }
     }
 
@@ -166,8 +179,27 @@ impl<'a> Timeline<'a> {
 
     /// A step is whole if it lies between two pauses.
     fn mark_cut_steps(&mut self) {
-        let recorded = without(&[Interval::new(TraceTime::ZERO, self.end)], &self.pauses);
+        let all = [Interval::new(TraceTime::ZERO, self.end)];
+        let recorded = without(&all, &self.pauses);
+        let of_process = |(pid, pauses): (&Pid, &Vec<Interval>)| {
+            let pauses: Vec<Interval> = pauses.iter().chain(&self.pauses).copied().collect();
+            (*pid, without(&all, &pauses))
+        };
+        let recorded_of: HashMap<Pid, Vec<Interval>> =
+            self.pauses_of.iter().map(of_process).collect();
+        let process = |tid: Tid| {
+            let mut tracks = self.trace.tracks.iter();
+            let thread = tracks.find(|track| track.tid == tid && track.kind == TrackKind::Thread);
+            recorded_of.get(&thread?.pid)
+        };
+        let mut known: HashMap<Tid, &Vec<Interval>> = HashMap::new();
         for step in &mut self.steps {
+            let recorded = match step.thread.filter(|_| !recorded_of.is_empty()) {
+                Some(tid) => known
+                    .entry(tid)
+                    .or_insert_with(|| process(tid).unwrap_or(&recorded)),
+                None => &recorded,
+            };
             let after = recorded.partition_point(|part| part.start <= step.span.start);
             let part = after.checked_sub(1).and_then(|i| recorded.get(i));
             step.cut |= part.is_none_or(|part| part.end < step.span.end);

@@ -4,6 +4,7 @@ use crate::device::Devices;
 use crate::events::Kind;
 use crate::framework::marked;
 use crate::partition::without;
+use crate::ranks;
 use crate::timeline::Timeline;
 use crate::trainers::trainers;
 use gpustall_trace::{Interval, Nanos, TraceTime};
@@ -20,12 +21,22 @@ pub(crate) struct Window {
     pub(crate) parts: Vec<Interval>,
     /// What the steps are of: training if any step trains, else evaluation.
     pub(crate) evaluation: bool,
+    /// Of each device, where they differ: of a trace of several processes.
+    pub(crate) of_device: Vec<(Interval, Vec<Interval>)>,
 }
 
 impl Window {
     /// Its length, pauses not counted.
     pub(crate) fn len(&self) -> Nanos {
         total(&self.parts)
+    }
+
+    /// The window of the device at this position: from when to when, and that without the pauses.
+    pub(crate) fn of_device(&self, at: usize) -> (Interval, &[Interval]) {
+        match self.of_device.get(at) {
+            Some((span, parts)) => (*span, parts),
+            None => (self.span, &self.parts),
+        }
     }
 }
 
@@ -62,11 +73,13 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     for trainer in &mut trainers {
         trainer.parts = during(&parts, trainer.span);
     }
+    let of_device = ranks::windows(timeline, devices, (span, &trainers));
     (
         Window {
             span,
             parts,
             evaluation,
+            of_device,
         },
         trainers,
     )

@@ -45,12 +45,14 @@ impl Queue {
 }
 
 impl Costs {
-    /// The predicted step for 1 to twice as many workers as CPUs: the longest of the rest of the
-    /// step, of what so many workers need for a batch, and of what the CPUs need for both; for one
-    /// trainer, an epoch played through.
+    /// The predicted step for 1 to twice as many workers as CPUs, or to as many as keep up if they did
+    /// not compute: the longest of the rest of the step, of what so many workers need for a batch,
+    /// and of what the CPUs need for both; for one trainer, an epoch played through.
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
-        let most = self.cpus.saturating_mul(2).min(MAX_WORKER_COUNTS);
-        (1..=u64::from(most))
+        let making = self.unhindered.get().saturating_mul(self.trainers.max(1));
+        let keep_up = making.div_ceil(self.rest.get().max(1));
+        let most = u64::from(self.cpus.saturating_mul(2)).max(keep_up);
+        (1..=most.min(u64::from(MAX_WORKER_COUNTS)))
             .map(|workers| self.count(workers))
             .collect()
     }
@@ -81,15 +83,21 @@ impl Costs {
     }
 }
 
+/// More workers than this one make the step shorter by less than this share of it.
+const NO_SHORTER: f64 = 0.02;
+
+/// The least number of workers with which the step is as short as with any other.
+pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
+    let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
+    let mut counts = counts.iter();
+    counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + NO_SHORTER))
+}
+
 /// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
 /// ms`; or, where more of them are worse again, `4: 10.0 ms; more take the trainer's CPU, 8: 12.0 ms`.
 pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     const SHOWN: usize = 5;
-    let least = counts.iter().map(|count| count.predicted_step_ns).min();
-    let enough = counts
-        .iter()
-        .position(|count| Some(count.predicted_step_ns) == least);
-    let enough = enough.unwrap_or(0);
+    let enough = enough(counts).map_or(0, |count| count.workers.saturating_sub(1) as usize);
     let mut shown: Vec<usize> = match enough {
         0..SHOWN => (0..enough).collect(),
         _ => [0, 1, 3, 7, 15, 31, 63]

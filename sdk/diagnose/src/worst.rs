@@ -3,12 +3,15 @@
 use crate::chain::walk;
 use crate::charge::{Source, Stall};
 use crate::finding::Run;
-use crate::piece::Piece;
+use crate::piece::{Piece, PieceKind};
 use crate::report;
+use crate::state_links;
 use crate::stats::round_share;
-use crate::tally::on_cpu;
-use gpustall_trace::Nanos;
+use crate::tally::{covers, on_cpu};
+use crate::threads::{StateSums, tid_of};
+use gpustall_trace::{Nanos, TrackId};
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 /// How many of the longest stalls a finding lists.
 pub const WORST_STALLS: usize = 5;
@@ -29,9 +32,9 @@ impl Run<'_> {
             Source::Wait(i) => self.timeline.waits.get(i),
             _ => None,
         };
-        let walked = joined(walk(self.timeline, stall));
+        let walked = self.joined(walk(self.timeline, stall));
         let (shown, rest) = walked.split_at(walked.len().min(MAX_PIECES));
-        let unlisted: Nanos = rest.iter().map(|&(_, ns)| ns).sum();
+        let unlisted: Nanos = rest.iter().map(|part| part.ns).sum();
         // Without steps nobody trains; the device stands for itself.
         let trainer = self
             .trainers
@@ -46,15 +49,53 @@ impl Run<'_> {
             step: wait.and_then(|wait| wait.step),
             batch: wait.and_then(|wait| wait.batch),
             unfinished: wait.is_some_and(|wait| wait.unfinished),
-            pieces: shown
-                .iter()
-                .map(|(piece, ns)| self.piece(stall, piece, *ns))
-                .collect(),
+            pieces: shown.iter().map(|part| self.piece(stall, part)).collect(),
             unlisted_ns: unlisted.get(),
+            states: self.states(stall, &walked),
         }
     }
 
-    fn piece(&self, stall: &Stall, piece: &Piece, ns: Nanos) -> report::StallPiece {
+    /// What the scheduler says of the threads of a stall, the most first.
+    fn states(&self, stall: &Stall, walked: &[Part]) -> Vec<report::StallState> {
+        let mut by_thread: BTreeMap<TrackId, (Nanos, StateSums)> = BTreeMap::new();
+        // Who waits for a batch that is made, or for one that nobody knows, is asleep.
+        let told = |part: &&Part| {
+            use PieceKind::{HandOff, UnknownWorker};
+            !matches!(part.piece.kind, HandOff | UnknownWorker)
+        };
+        for part in walked.iter().filter(told) {
+            if let Some(track) = part.piece.track {
+                let of = by_thread.entry(track).or_default();
+                of.0 += part.ns;
+                of.1.merge(&part.states);
+            }
+        }
+        let links = by_thread.iter().flat_map(|(&track, (ns, sums))| {
+            let who = self.timeline.thread_name(track);
+            state_links::links(self.timeline, sums, (0, &who, *ns), stall.lost)
+        });
+        let mut states: Vec<report::StallState> = links
+            .map(|link| report::StallState {
+                who: link.who,
+                what: link.what,
+                ns: link.ns,
+                share: link.share,
+                edge: link.edge,
+                evidence: link.evidence,
+            })
+            .collect();
+        states.sort_by_key(|state| Reverse(state.ns));
+        states
+    }
+
+    fn piece(&self, stall: &Stall, part: &Part) -> report::StallPiece {
+        let (piece, ns) = (&part.piece, part.ns);
+        let watched = covers(part.states.known(), ns);
+        let stage_share = || on_cpu(self.timeline, piece.stage?);
+        let on_cpu = match watched {
+            true => Some(part.states.on_cpu.share_of(part.states.known())),
+            false => stage_share(),
+        };
         let stage = piece
             .stage
             .and_then(|stage| self.timeline.stages.get(stage));
@@ -64,26 +105,44 @@ impl Run<'_> {
             batch: stage.and_then(|stage| stage.batch),
             ns: ns.get(),
             share: round_share(ns.share_of(stall.lost)),
-            on_cpu: piece
-                .stage
-                .and_then(|s| on_cpu(self.timeline, s))
-                .map(round_share),
+            on_cpu: on_cpu.map(round_share),
             edge: piece.edge,
         }
     }
+
+    /// The pieces with their lengths; those that follow each other and say the same are one, whatever
+    /// of other causes lies between them.
+    fn joined(&self, pieces: Vec<Piece>) -> Vec<Part> {
+        let mut joined: Vec<Part> = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let says = |of: &Piece| (of.kind, of.track, of.stage, of.slice, of.named, of.edge);
+            match joined.last_mut() {
+                Some(last) if says(&last.piece) == says(&piece) => {}
+                _ => joined.push(Part {
+                    piece,
+                    ns: Nanos::ZERO,
+                    states: StateSums::default(),
+                }),
+            }
+            let Some(part) = joined.last_mut() else {
+                continue;
+            };
+            part.ns += piece.span.len();
+            if let Some(track) = piece.track
+                && let Some(tid) = tid_of(self.timeline.trace, track)
+                && let Some(lane) = self.timeline.lane(track)
+            {
+                part.states
+                    .add(&self.timeline.kernel, tid, lane, piece.span);
+            }
+        }
+        joined
+    }
 }
 
-/// The pieces with their lengths; those that follow each other and say the same are one, whatever
-/// of other causes lies between them.
-fn joined(pieces: Vec<Piece>) -> Vec<(Piece, Nanos)> {
-    let mut joined: Vec<(Piece, Nanos)> = Vec::with_capacity(pieces.len());
-    for piece in pieces {
-        let ns = piece.span.len();
-        let says = |of: &Piece| (of.kind, of.track, of.stage, of.slice, of.named, of.edge);
-        match joined.last_mut() {
-            Some((last, sum)) if says(last) == says(&piece) => *sum += ns,
-            _ => joined.push((piece, ns)),
-        }
-    }
-    joined
+/// Pieces of a stall that follow each other and say the same.
+struct Part {
+    piece: Piece,
+    ns: Nanos,
+    states: StateSums,
 }

@@ -123,8 +123,11 @@ fn workers_that_wait_for_a_cpu_are_contended_and_more_of_them_are_not_advised() 
         assert_eq!(cause, Cause::DataContended, "{report}");
         assert!(remedy.starts_with("make a batch cheaper"), "{remedy}");
         assert!(remedy.contains("waited for a CPU for 65 %"), "{remedy}");
-        let fewer = format!(".num_workers(1) instead of {workers}");
-        assert!(remedy.contains(&fewer), "{remedy}");
+        let fewer = match workers {
+            6 => ".num_workers(3) instead of 6 would do",
+            _ => "need no more than that: see what else runs",
+        };
+        assert!(remedy.contains(fewer), "{remedy}");
         assert!(report.notes[0].contains("waited for a CPU for 65 %"));
         let short = "main waits for";
         assert!(report.verdict.contains(short) && report.verdict.ends_with("short of CPUs"));
@@ -157,10 +160,9 @@ fn without_the_time_that_workers_waited_for_a_cpu_nothing_is_said_of_too_few() {
     // Sixteen CPUs for ten milliseconds are more than two.
     let report = diagnose(&run(1, unknown(98)));
     let (_, remedy) = main_finding(&report);
-    assert!(
-        remedy.contains("would need more CPUs than the 2"),
-        "{remedy}"
-    );
+    let limited =
+        ".num_workers(2) instead of 1: a step of 83.4 ms is predicted, then the CPUs are the limit";
+    assert!(remedy.starts_with(limited), "{remedy}");
 }
 
 #[test]

@@ -218,8 +218,39 @@ fn in_process_the_remedy_is_as_many_workers_as_keep_up() {
     few.meta.cpus = 2;
     let report = diagnose(&few);
     let remedy = &report.findings[0].remedy;
-    assert!(!remedy.contains(".num_workers("), "{remedy}");
+    let words = ".num_workers(2): a step of 4.88 ms is predicted, then the CPUs are the limit";
+    assert!(remedy.contains(words), "{remedy}");
     assert!(remedy.contains("index the data directly"), "{remedy}");
+    // One CPU has no room for any.
+    few.meta.cpus = 1;
+    let report = diagnose(&few);
+    let remedy = &report.findings[0].remedy;
+    assert!(!remedy.contains(".num_workers("), "{remedy}");
+}
+
+#[test]
+fn the_number_of_workers_that_a_remedy_names_is_the_best_of_the_table() {
+    for cpus in [2, 3, 4, 8, 16] {
+        for wait in [3000, 5000, 7000, 9000] {
+            let mut trace = in_process(50, wait, 97);
+            trace.meta.cpus = cpus;
+            let finding = &diagnose(&trace).findings[0];
+            let counts = finding
+                .worker_counts
+                .iter()
+                .map(|count| count.predicted_step_ns);
+            let least = counts.min().expect("there are counts") as f64;
+            let named = finding.remedy.split(".num_workers(").nth(1);
+            let Some(named) = named.and_then(|rest| rest.split(')').next()) else {
+                let gain = least / finding.step_ns.expect("a step") as f64;
+                assert!(gain > 0.9, "none is named: {}", finding.remedy);
+                continue;
+            };
+            let named: usize = named.parse().expect("a number");
+            let step = finding.worker_counts[named - 1].predicted_step_ns as f64;
+            assert!(step <= least * 1.02, "{}", finding.remedy);
+        }
+    }
 }
 
 #[test]

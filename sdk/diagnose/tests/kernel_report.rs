@@ -141,3 +141,83 @@ fn an_oom_kill_is_a_fault_of_the_run() {
         "{report}"
     );
 }
+
+#[test]
+fn the_worst_stall_says_what_the_scheduler_saw() {
+    let report = run(2, |b, (from, to)| {
+        b.off(101, preempted("spinner", 900), (from, to - 2_000));
+        let lock = blocked("futex", "futex_wait_queue").woken_by("main", 100);
+        b.off(101, lock, (to - 2_000, to));
+    });
+    let finding = &report.findings[0];
+    assert_eq!(finding.cause.id(), "data.contended", "{report}");
+    let worst = &finding.worst[0];
+    let states: Vec<_> = worst
+        .states
+        .iter()
+        .map(|of| (of.what.as_str(), of.ns))
+        .collect();
+    assert_eq!(states, [("ready to run, without a CPU", 6_000_000)]);
+    assert_eq!(
+        worst.states[0].evidence,
+        "CPU 0 held by spinner 100 %; preempted"
+    );
+    assert_eq!(worst.pieces[0].on_cpu, Some(0.0), "{worst:?}");
+    let text = report.to_string().replace("\n     ", " ");
+    let line =
+        "the scheduler: dataloader-0 ready to run, without a CPU 100 % (CPU 0 held by spinner";
+    assert!(text.contains(line), "{report}");
+    let of_lock = report.findings.iter().find(|f| f.cause.id() == "data.lock");
+    let worst = &of_lock.expect("a finding").worst[0];
+    let what = &worst.states[0].what;
+    assert_eq!(what, "blocked in futex (futex_wait_queue)");
+    assert_eq!(
+        worst.states.iter().map(|of| of.ns).sum::<u64>(),
+        worst.lost_ns
+    );
+}
+
+#[test]
+fn one_stage_has_one_share_of_a_cpu() {
+    // The stages say 95 % of themselves, the scheduler a third of the finding's time.
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 2;
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "dataloader-0");
+    for step in 0..40u64 {
+        let at = 100_000 + step * 20_000;
+        b.step("train", 0, step + 1, 100, (at, at + 20_000));
+        b.wait(
+            main,
+            "train",
+            (0, step + 1),
+            Some((step, 101)),
+            (at, at + 12_000),
+        );
+        let get = (at - 8_000, at + 12_000);
+        b.stage(worker, cat::DATA_GET, step, Some(19_000), get);
+        b.off(
+            101,
+            blocked("sleep", "hrtimer_nanosleep"),
+            (at + 4_000, at + 12_000),
+        );
+        b.off(100, blocked("futex", "futex_wait"), (at, at + 12_000));
+    }
+    for tid in [100, 101] {
+        b.watch(tid, (0, 900_000), &[]);
+    }
+    let report = diagnose(&b.build(900_000));
+    for finding in &report.findings {
+        let stated = finding
+            .chain
+            .iter()
+            .filter(|link| link.evidence.contains("on a CPU for"));
+        assert_eq!(stated.count(), 0, "{report}");
+        let running = finding.chain.iter().find(|link| link.what == "running");
+        let running = running.map_or(0.0, |link| link.share);
+        assert!(
+            (finding.evidence["get_cpu_share"] - running).abs() < 1e-6,
+            "{report}"
+        );
+    }
+}

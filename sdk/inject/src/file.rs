@@ -4,15 +4,21 @@ use crate::settings::Settings;
 use gpustall_cuda::EventSink;
 use gpustall_trace::{
     DistributedInfo, EventRef, Meta, MonoTime, PartialWriter, Pid, State, TraceTime, WriteError,
+    boot_id, job_of,
 };
 use std::path::Path;
 
-/// Events of one process at most, as in a session of the SDK. They take about 140 bytes each.
+/// Events of one process at most, as in a session of the SDK. They take about 140 bytes each. Processes of
+/// one job share them, since they are joined in the end.
 const MAX_EVENTS: u64 = 8_000_000;
+
+/// Events that a process may keep however many there are.
+const MIN_EVENTS: u64 = 200_000;
 
 /// A partial trace that takes a bounded number of events.
 pub(crate) struct Bounded {
     partial: PartialWriter,
+    limit: u64,
     kept: u64,
     refused: u64,
     reported: u64,
@@ -23,6 +29,7 @@ impl Bounded {
     pub(crate) fn create(settings: &Settings, start: MonoTime) -> Result<Self, WriteError> {
         let pid = std::process::id();
         let name = process_name();
+        let variable = |name: &str| std::env::var(name).ok();
         let path = settings.folder.join(format!("{name}.{pid}.json.partial"));
         let meta = Meta {
             name: name.clone(),
@@ -33,9 +40,12 @@ impl Bounded {
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             state: State::Partial,
             devices: gpustall_cuda::devices(),
-            distributed: DistributedInfo::of(|name| std::env::var(name).ok()),
+            distributed: DistributedInfo::of(variable),
+            job: job_of(variable),
+            boot: boot_id(),
             ..Meta::default()
         };
+        let limit = share_of_events(variable, others(&settings.folder));
         let mut partial = PartialWriter::create(&path, &meta)?;
         partial.push(&EventRef::Process {
             pid: Pid(Pid::SYNTHETIC),
@@ -49,6 +59,7 @@ impl Bounded {
         });
         Ok(Self {
             partial,
+            limit,
             kept: 0,
             refused: 0,
             reported: 0,
@@ -73,13 +84,28 @@ impl Bounded {
 impl EventSink for Bounded {
     fn push(&mut self, event: &EventRef<'_>) {
         let counts = matches!(event, EventRef::Slice { .. } | EventRef::Flow { .. });
-        if counts && self.kept >= MAX_EVENTS {
+        if counts && self.kept >= self.limit {
             self.refused += 1;
             return;
         }
         self.kept += u64::from(counts);
         self.partial.push(event);
     }
+}
+
+/// Events that this process may keep: its share of those of the processes that its launcher says it
+/// starts on this machine, or of those that began to record before it.
+fn share_of_events(variable: impl Fn(&str) -> Option<String>, others: u64) -> u64 {
+    let started = variable("LOCAL_WORLD_SIZE").and_then(|n| n.trim().parse::<u64>().ok());
+    let processes = started.unwrap_or(0).max(others + 1);
+    (MAX_EVENTS / processes).max(MIN_EVENTS)
+}
+
+/// Files that other processes of the job have in the folder.
+fn others(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let own = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|e| e == "partial");
+    entries.filter(own).count() as u64
 }
 
 /// The wall clock at `start`.
@@ -128,6 +154,17 @@ fn name_of(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_processes_of_a_job_share_the_events_that_may_be_kept() {
+        let of = |size: Option<&'static str>, others| {
+            share_of_events(|_| size.map(str::to_owned), others)
+        };
+        assert_eq!(of(None, 0), MAX_EVENTS);
+        assert_eq!(of(Some("8"), 0), MAX_EVENTS / 8);
+        assert_eq!(of(Some("2"), 3), MAX_EVENTS / 4);
+        assert_eq!(of(Some("1000"), 0), MIN_EVENTS);
+    }
 
     #[test]
     fn a_python_job_is_called_as_its_script() {

@@ -15,9 +15,13 @@ use gpustall_cuda::{
 };
 use gpustall_trace::{DeviceInfo, EventRef, MonoTime, MonotonicClock, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// Whether CUPTI records in this process: streams need no timing of their own then.
 static CAPTURING: AtomicBool = AtomicBool::new(false);
+
+/// How often a window is looked after that closes when its cost is used up.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Set in jobs that `gpustall run` started: it records the devices itself.
 const RUN_VARIABLE: &str = "GPUSTALL_OUTPUT";
@@ -31,6 +35,8 @@ pub(crate) struct Devices {
     timed: TimedOperations,
     lost: u64,
     start: MonoTime,
+    #[cfg(feature = "burn-cuda")]
+    runners: Option<crate::burn_cuda::Runners>,
 }
 
 impl Devices {
@@ -42,8 +48,14 @@ impl Devices {
             timed: TimedOperations::new(pid, start),
             lost: 0,
             start,
+            #[cfg(feature = "burn-cuda")]
+            runners: None,
         };
         pending::clear();
+        #[cfg(feature = "burn-cuda")]
+        if driver_is_there() {
+            devices.runners = Some(crate::burn_cuda::Runners::start(start, sink));
+        }
         if by_run() {
             let text = "`gpustall run` records the devices of this process, in its own trace.";
             sink.push(&EventRef::Note { text });
@@ -84,6 +96,16 @@ impl Devices {
         self.rest(sink);
     }
 
+    /// Looks after a window that closes when its cost is used up; how soon to do so again, if one is open.
+    pub(crate) fn look(&mut self, sink: &mut dyn EventSink) -> Option<Duration> {
+        let capture = self
+            .capture
+            .as_mut()
+            .filter(|capture| capture.is_rationed())?;
+        capture.poll(sink);
+        Some(LOOK)
+    }
+
     /// Writes everything that is still to come, and stops.
     pub(crate) fn finish(mut self, sink: &mut dyn EventSink) {
         if let Some(capture) = &mut self.capture {
@@ -96,6 +118,10 @@ impl Devices {
     fn rest(&mut self, sink: &mut dyn EventSink) {
         if let Some(sampler) = &mut self.sampler {
             sampler.drain(sink);
+        }
+        #[cfg(feature = "burn-cuda")]
+        if let Some(runners) = &mut self.runners {
+            runners.poll(sink);
         }
         pending::write_done(&mut self.timed, sink);
         let lost = pending::lost();
@@ -116,7 +142,7 @@ pub(crate) fn known() -> Vec<DeviceInfo> {
 }
 
 /// Whether operations are to be timed by events.
-fn times() -> bool {
+pub(crate) fn times() -> bool {
     !CAPTURING.load(Ordering::Relaxed)
 }
 

@@ -8,7 +8,7 @@ use crate::recorder::{Category, Record, Text};
 use cudarc::driver::sys::CUstreamCaptureStatus;
 use cudarc::driver::{
     CudaContext, CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DevicePtrMut,
-    DeviceRepr, DriverError, HostSlice, LaunchArgs, LaunchConfig, ValidAsZeroBits,
+    DeviceRepr, DriverError, HostSlice, LaunchArgs, LaunchConfig, PushKernelArg, ValidAsZeroBits,
 };
 use gpustall_cuda::OperationKind;
 use gpustall_trace::{MonotonicClock, Tid, vocab};
@@ -347,6 +347,19 @@ impl<'a> Deref for TracedLaunch<'a> {
 impl<'a> DerefMut for TracedLaunch<'a> {
     fn deref_mut(&mut self) -> &mut LaunchArgs<'a> {
         &mut self.launch
+    }
+}
+
+// SAFETY: as cudarc's own, to which the argument goes.
+#[expect(unsafe_code, reason = "cudarc's trait is unsafe")]
+unsafe impl<'a, T> PushKernelArg<T> for TracedLaunch<'a>
+where
+    LaunchArgs<'a>: PushKernelArg<T>,
+{
+    /// As that of [`LaunchArgs`], and what follows in the chain is still recorded.
+    fn arg(&mut self, arg: T) -> &mut Self {
+        self.launch.arg(arg);
+        self
     }
 }
 

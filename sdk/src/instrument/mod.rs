@@ -54,6 +54,8 @@ mod thread_time;
 #[cfg(feature = "burn")]
 mod traced;
 
+#[cfg(feature = "burn-cuda")]
+pub use crate::burn_cuda::device_phase;
 #[cfg(feature = "cuda")]
 pub use crate::cuda::{TracedLaunch, TracedStream, stream};
 #[cfg(feature = "burn-train")]

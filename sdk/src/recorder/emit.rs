@@ -102,6 +102,15 @@ impl Emitter {
         self.partial.flush()
     }
 
+    /// Looks after a window of the devices that is to close soon; how soon to do so again, if there is one.
+    pub(crate) fn look_at_devices(&mut self) -> Option<std::time::Duration> {
+        #[cfg(feature = "cuda")]
+        if let Some(devices) = &mut self.devices {
+            return devices.look(&mut self.partial);
+        }
+        None
+    }
+
     /// Ends the recording; the devices' last events may still have to be flushed.
     #[cfg_attr(
         not(feature = "cuda"),

@@ -21,6 +21,9 @@ pub(crate) enum Category {
     /// A call of the CUDA driver.
     #[cfg(feature = "cuda")]
     Driver,
+    /// A runner of Burn's works for another phase from here on.
+    #[cfg(feature = "burn-cuda")]
+    PhaseMark,
 }
 
 impl Category {
@@ -41,6 +44,8 @@ impl Category {
             Self::Fault => cat::FAULT,
             #[cfg(feature = "cuda")]
             Self::Driver => cat::CUDA_DRIVER,
+            #[cfg(feature = "burn-cuda")]
+            Self::PhaseMark => cat::PHASE_MARK,
         }
     }
 

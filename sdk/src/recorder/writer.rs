@@ -152,7 +152,8 @@ impl Writer {
                     partial: self.emitter.into_partial(),
                 };
             }
-            std::thread::park_timeout(DRAIN_INTERVAL);
+            let look = self.emitter.look_at_devices();
+            std::thread::park_timeout(look.map_or(DRAIN_INTERVAL, |look| look.min(DRAIN_INTERVAL)));
         }
     }
 

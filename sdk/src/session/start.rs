@@ -29,6 +29,8 @@ impl Active {
             cpus: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
             state: State::Partial,
             distributed: gpustall_trace::DistributedInfo::of(|name| std::env::var(name).ok()),
+            job: gpustall_trace::job_of(|name| std::env::var(name).ok()),
+            boot: gpustall_trace::boot_id(),
             ..Meta::default()
         };
         let partial_path = partial_path(&output);

@@ -41,9 +41,23 @@ impl Pid {
     /// First id of processes that only group synthetic tracks. Linux never gives one that large.
     pub const SYNTHETIC: u32 = 0xF000_0000;
 
+    /// First id of the processes that group the streams of a device; the number of the device is
+    /// added.
+    pub const FIRST_DEVICE: u32 = Self::SYNTHETIC + 0x0010_0000;
+
     /// Whether this process exists only in the trace.
     pub fn is_synthetic(self) -> bool {
         self.0 >= Self::SYNTHETIC
+    }
+
+    /// The process that groups the streams of the device with this number.
+    pub fn of_device(number: u32) -> Self {
+        Self(Self::FIRST_DEVICE + number.min(0xF_FFFF))
+    }
+
+    /// Whether the process groups the streams of a device.
+    pub fn is_device(self) -> bool {
+        (Self::FIRST_DEVICE..=Self::FIRST_DEVICE + 0xF_FFFF).contains(&self.0)
     }
 }
 

@@ -32,10 +32,11 @@ pub use chrome::{
 };
 pub use error::{ReadError, WriteError};
 pub use ids::{BatchId, Pid, Tid, TrackId};
-pub use merge::{MergeError, Part, merge};
+pub use merge::{MergeError, Part, merge, merge_job};
 pub use model::{
     Arg, Args, AsyncSlice, CounterSample, CounterSeries, DeviceInfo, DistributedInfo, Flow,
-    FlowEnd, Instant, Loss, Meta, Process, Slice, State, Trace, Track, TrackKind,
+    FlowEnd, Instant, Loss, Member, Meta, Process, Slice, State, Trace, Track, TrackKind, boot_id,
+    job_of,
 };
 pub use schema::TRACE_SCHEMA;
 pub use strings::{Strings, Symbol};

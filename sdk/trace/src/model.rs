@@ -67,6 +67,32 @@ pub struct Meta {
     /// Which of several processes that train together this is; `None` if it trains alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distributed: Option<DistributedInfo>,
+    /// What the launcher calls the job that the process belongs to; empty if nothing says so.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub job: String,
+    /// Id of the boot of the machine: recordings that have the same one share `CLOCK_MONOTONIC`. Empty if
+    /// it is not known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub boot: String,
+    /// The processes of one job that were joined in this trace, see [`merge_job`](crate::merge_job); empty
+    /// if it is of one process.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
+}
+
+/// A process whose recording is a part of a trace.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Member {
+    /// The process, by its id in this trace.
+    pub pid: Pid,
+    /// Its rank, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distributed: Option<DistributedInfo>,
+    /// From when to when it was recorded.
+    pub recorded: Interval,
+    /// Devices that it used, by their numbers in this trace, ascending.
+    pub devices: Vec<u32>,
 }
 
 /// The place of a process among those that train one model together.
@@ -89,6 +115,23 @@ impl DistributedInfo {
     }
 }
 
+/// What the launcher calls the job, from the variables of the environment that `variable` looks up:
+/// `torchrun`'s id of the run, else where the processes meet. Empty if there is neither.
+pub fn job_of(variable: impl Fn(&str) -> Option<String>) -> String {
+    let meets = || {
+        let (host, port) = (variable("MASTER_ADDR")?, variable("MASTER_PORT")?);
+        Some(format!("{host}:{port}"))
+    };
+    let run = variable("TORCHELASTIC_RUN_ID").filter(|id| !id.is_empty() && id != "none");
+    run.or_else(meets).unwrap_or_default()
+}
+
+/// The id of the boot of this machine; empty where the kernel does not tell it.
+pub fn boot_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    id.map_or(String::new(), |id| id.trim().to_owned())
+}
+
 /// A device that can run kernels.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -101,6 +144,10 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// Streaming multiprocessors; 0 if the recorder did not say.
     pub multiprocessors: u32,
+    /// What tells it from every other device, whatever number a process has for it: its UUID as
+    /// `nvidia-smi -L` prints it; empty if the recorder did not say.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
 }
 
 /// How far a recording got.

@@ -28,11 +28,22 @@ pub mod cat {
     pub const DATA_ITEM: &str = "data_item";
     /// Slice: a part of the step that the user marked.
     pub const PHASE: &str = "phase";
+    /// Instant on a thread that calls the driver for others, as Burn's runners do: from here on, what it
+    /// does for the thread [`THREAD`](super::arg::THREAD) is what that one asked for in the phase
+    /// [`PHASE`](super::arg::PHASE), or outside of phases where that is absent, or where
+    /// [`UNKNOWN`](super::arg::UNKNOWN) is true it is not known what. Arguments
+    /// [`QUEUE`](super::arg::QUEUE), [`MARK`](super::arg::MARK) and
+    /// [`LAUNCHES`](super::arg::LAUNCHES) too.
+    pub const PHASE_MARK: &str = "phase_mark";
+    /// Slice on a synthetic track: between two points of a stream that enclose what a phase asked a
+    /// device for, as the framework measured it. It is named by the phase, and may hold idle time.
+    pub const DEVICE_WINDOW: &str = "device_window";
     /// Slice: a `tracing` span entered on one thread. Argument `target` and the span's fields.
     pub const SPAN: &str = "span";
     /// Instant: a `tracing` event. Arguments `target`, `level` and the event's fields.
     pub const EVENT: &str = "event";
-    /// Slice on a synthetic track: recording was paused.
+    /// Slice on a synthetic track: recording was paused. Argument [`PROCESS`](super::arg::PROCESS) in a
+    /// trace of several processes.
     pub const PAUSE: &str = "pause";
     /// Instant: something went wrong in the job (a worker panicked). Argument `message`.
     pub const FAULT: &str = "fault";
@@ -141,6 +152,20 @@ pub mod arg {
     /// [`CPU_NS`], what is left of the slice is time in which it was blocked. Of an
     /// [`OFF_CPU`](super::cat::OFF_CPU) slice it is the last part, after the wake-up, or all of it.
     pub const RUNNABLE_NS: &str = "runnable_ns";
+    /// Id of the process that a [`PAUSE`](super::cat::PAUSE) is of, in a trace of several; without it
+    /// nothing was recorded of any.
+    pub const PROCESS: &str = "process";
+    /// Name of the phase that asked for an operation of a device; absent where none did, or where that
+    /// is not known. Text.
+    pub const PHASE: &str = "phase";
+    /// Number of the queue of a thread that asks, in the framework's counting.
+    pub const QUEUE: &str = "queue";
+    /// True on a mark after which a thread is served for several phases at once, or for an unknown one.
+    pub const UNKNOWN: &str = "unknown";
+    /// Number of a mark among those of its thread, so that one that was lost is missed.
+    pub const MARK: &str = "mark";
+    /// Launches that a thread had asked for, on the same queue, since the process started.
+    pub const LAUNCHES: &str = "launches";
     /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
     pub const FRAMEWORK: &str = "framework";
     /// True where the loader keeps its workers from one epoch to the next, as it was told to.

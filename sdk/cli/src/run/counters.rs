@@ -1,7 +1,7 @@
 //! What `nvidia-smi` would have said while the job ran, as a part of its own.
 
 use super::parts::Parts;
-use gpustall_cuda::{NVML_INTERVAL, Sampler, visible_devices};
+use gpustall_cuda::{NVML_INTERVAL, Sampler, nvml_devices, visible_devices};
 use gpustall_trace::{Meta, MonoTime, PartialWriter, Pid, State};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,6 +36,7 @@ fn begin(
         start_mono: start,
         pid: Pid(pid),
         state: State::Partial,
+        devices: nvml_devices(&devices),
         ..Meta::default()
     };
     let mut part = PartialWriter::create(&parts.counters(), &meta).ok()?;

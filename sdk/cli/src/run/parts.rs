@@ -3,9 +3,9 @@
 use anyhow::{Context, bail};
 use gpustall_inject::WINDOW_FILE;
 use gpustall_trace::{
-    MergeError, Meta, MonoTime, MonotonicClock, Part, Pid, State, Trace, TraceTime, merge, read,
-    vocab,
+    Meta, MonoTime, MonotonicClock, Part, Pid, State, Trace, TraceTime, merge_job, read, vocab,
 };
+use std::cmp::Reverse;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -80,10 +80,13 @@ impl Parts {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
         found.extend(super::python::parts(&self.0, start, &mut notes));
-        // The process that is diagnosed is the one that used its devices most; without devices, the
-        // one with the most steps.
-        let weight = |trace: &Trace| (operations(trace), super::python::steps(trace));
-        found.sort_by_key(|part| std::cmp::Reverse(weight(&part.trace)));
+        // The first gives the trace its process: rank 0, or the one that used its devices most; without
+        // devices, the one with the most steps.
+        found.sort_by_key(|Part { trace, .. }| {
+            let rank = trace.meta.distributed.map_or(u32::MAX, |of| of.rank);
+            let weight = (operations(trace), super::python::steps(trace));
+            (rank, Reverse(weight))
+        });
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
         let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());
         if !used_devices && !explained {
@@ -94,8 +97,7 @@ impl Parts {
         }
         let mut joined = match found.len() {
             0 => empty(pid, start),
-            1 => found.swap_remove(0).trace,
-            _ => self.merge(found, &mut notes)?,
+            _ => merge_job(found)?,
         };
         joined.meta.name = name.to_owned();
         joined.meta.recorder = format!("gpustall run {}", env!("CARGO_PKG_VERSION"));
@@ -126,48 +128,6 @@ impl Parts {
             }
         }
         Ok(found)
-    }
-
-    /// Merges what belongs together. A process that shares nothing with the others is left out, and
-    /// a note says so.
-    fn merge(&self, parts: Vec<Part>, notes: &mut Vec<String>) -> anyhow::Result<Trace> {
-        let mut together: Vec<Part> = Vec::new();
-        let mut left_out = 0;
-        for part in parts {
-            let used = operations(&part.trace) > 0;
-            let outlines = together.iter().chain([&part]).map(outline).collect();
-            match merge(outlines) {
-                Ok(_) | Err(MergeError::TooFew) => together.push(part),
-                Err(MergeError::OtherJob { .. } | MergeError::Apart { .. }) => {
-                    left_out += u32::from(used);
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        if left_out > 0 {
-            notes.push(format!(
-                "{left_out} more processes of the job used CUDA; this trace has the one that used it most."
-            ));
-        }
-        match together.len() {
-            1 => Ok(together.swap_remove(0).trace),
-            _ => Ok(merge(together)?),
-        }
-    }
-}
-
-/// A part without its events: enough to tell what it belongs to.
-fn outline(part: &Part) -> Part {
-    let trace = &part.trace;
-    Part {
-        label: part.label.clone(),
-        trace: Trace {
-            meta: trace.meta.clone(),
-            strings: trace.strings.clone(),
-            processes: trace.processes.clone(),
-            tracks: trace.tracks.clone(),
-            ..Trace::default()
-        },
     }
 }
 

@@ -13,6 +13,13 @@ pub(crate) struct Shares {
     pub(crate) idle: Nanos,
 }
 
+impl Shares {
+    /// The window.
+    pub(crate) fn all(&self) -> Nanos {
+        self.compute + self.comm + self.copy + self.idle
+    }
+}
+
 /// What a device does at a moment: of what runs on its streams, what counts first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum State {

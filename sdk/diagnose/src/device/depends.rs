@@ -69,7 +69,7 @@ pub(crate) fn add(
         OpKind::Copy { pageable: true, .. } => push(span, Operation::PageableCopy, 3),
         OpKind::Copy { .. } | OpKind::Set => push(span, Operation::Copy, 2),
         OpKind::Communication => {
-            let last = late.get(&at).copied().unwrap_or(span.start);
+            let last = late.get(&at).map_or(span.start, |last| last.at);
             let cut = last.clamp(span.start, span.end);
             let comm = |straggling| Operation::Communication { straggling };
             push(Interval::new(span.start, cut), comm(true), 1);

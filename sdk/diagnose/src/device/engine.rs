@@ -10,8 +10,8 @@ use super::rhythm::Rhythm;
 use super::straggler::Late;
 use crate::cause::Cause;
 use crate::charge::{Account, Source, Stall};
+use crate::ranks;
 use crate::timeline::Timeline;
-use crate::window::Window;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::BTreeMap;
 
@@ -24,7 +24,8 @@ pub(crate) struct Engine<'a> {
     host: &'a Host<'a>,
     device: &'a Device,
     late: &'a Late,
-    window: &'a Window,
+    /// From when to when, and that without the pauses.
+    window: (Interval, &'a [Interval]),
     /// Position of the device.
     at: usize,
     rhythm: Rhythm,
@@ -43,7 +44,7 @@ impl<'a> Engine<'a> {
         host: &'a Host<'a>,
         device: &'a Device,
         late: Option<&'a Late>,
-        window: &'a Window,
+        window: (Interval, &'a [Interval]),
         at: usize,
     ) -> Self {
         static NONE: std::sync::LazyLock<Late> = std::sync::LazyLock::new(Late::new);
@@ -55,7 +56,7 @@ impl<'a> Engine<'a> {
             late: late.unwrap_or(&NONE),
             window,
             at,
-            rhythm: Rhythm::of(host, device, window.span),
+            rhythm: Rhythm::of(host, device, window.0),
             kernels: (0..device.ops.len()).filter(compute).collect(),
             launcher: None,
             lead: Nanos::ZERO,
@@ -64,7 +65,7 @@ impl<'a> Engine<'a> {
 
     /// The device's account.
     pub(crate) fn account(mut self) -> Account {
-        let (shares, gaps) = account(self.device, &self.window.parts);
+        let (shares, gaps) = account(self.device, self.window.1);
         let mut stalls = Vec::with_capacity(gaps.len());
         // Operations that may reach into the stall that is looked at.
         let mut active: Vec<usize> = Vec::new();
@@ -87,9 +88,9 @@ impl<'a> Engine<'a> {
             self.stall(gap, &active[from..], &mut stalls);
         }
         stalls.sort_by_key(Stall::start);
-        let facts = DeviceFacts::of(self.host, self.device, &self.rhythm, self.window.span);
+        let facts = DeviceFacts::of(self.host, self.device, &self.rhythm, self.window.0);
         Account {
-            name: format!("GPU {}", self.device.key),
+            name: ranks::device_name(self.timeline.trace, self.device.key),
             compute: shares.compute,
             device: Some((shares, facts)),
             stalls,

@@ -8,6 +8,7 @@ mod facts;
 mod host;
 mod lanes;
 mod ops;
+pub(crate) mod phases;
 mod pieces;
 mod rest;
 mod rhythm;
@@ -18,6 +19,7 @@ pub(crate) use calls::Call;
 pub(crate) use facts::DeviceFacts;
 pub(crate) use host::Host;
 pub(crate) use ops::Device;
+pub(crate) use straggler::Collectives;
 
 use crate::charge::Account;
 use crate::timeline::Timeline;
@@ -63,15 +65,15 @@ impl Devices {
         timeline: &Timeline<'_>,
         window: &Window,
         trainers: &[Trainer],
-        waits: &Waits,
+        (waits, collectives): (&Waits, &Collectives),
     ) -> Vec<Account> {
         let host = Host::of(timeline, &self.calls, trainers, waits);
-        let late = straggler::late(&self.list);
         self.list
             .iter()
             .enumerate()
             .map(|(i, device)| {
-                engine::Engine::new(timeline, &host, device, late.get(i), window, i).account()
+                let (late, window) = (collectives.late.get(i), window.of_device(i));
+                engine::Engine::new(timeline, &host, device, late, window, i).account()
             })
             .collect()
     }

@@ -12,6 +12,7 @@ mod state;
 
 pub use state::{MAX_STATE_PARTS, STATE_TRACK_NAME};
 
+use crate::device::phases;
 use crate::report::Report;
 use gpustall_trace::Trace;
 
@@ -27,13 +28,15 @@ pub const MAX_DRAWN_STALLS: usize = 5_000;
 pub const MAX_DRAWN_PIECES: usize = 50_000;
 
 /// Puts the findings of `report`, which was made from this trace, into the trace: the findings
-/// track, its arrows, the strip of each device, and the report itself. What an earlier call put there is replaced, so a
+/// track, its arrows, the strip of each device, the phase of each device operation where it is known,
+/// and the report itself. What an earlier call put there is replaced, so a
 /// second call changes nothing.
 pub fn annotate(trace: &mut Trace, report: &Report) {
     place::erase(trace);
     let drawn = plan::plan(trace, report);
     draw::draw(trace, &drawn);
     state::draw(trace);
+    phases::label(trace);
     trace.report = serde_json::to_value(report).ok();
     trace.sort();
 }

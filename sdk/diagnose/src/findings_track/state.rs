@@ -1,6 +1,6 @@
 //! The state of each device as one strip: computing, communicating, copying or idle.
 
-use crate::device::{Devices, State, states};
+use crate::device::{Device, Devices, State, states};
 use crate::timeline::Timeline;
 use crate::window::window;
 use gpustall_trace::vocab::cat;
@@ -84,18 +84,19 @@ fn strips(trace: &Trace) -> Vec<Strip> {
         return Vec::new();
     }
     let (window, _) = window(&timeline, &devices);
-    let strip = |device| {
-        let parts = states(device, &window.parts);
+    let strip = |(at, device): (usize, &Device)| {
+        let (_, window) = window.of_device(at);
+        let parts = states(device, window);
         let track = trace.slices.get(device.ops.first()?.slice)?.track;
         Some(Strip {
             pid: trace.track(track)?.pid,
             parts: match parts.len() > MAX_STATE_PARTS {
-                true => coarser(&parts, &window.parts),
+                true => coarser(&parts, window),
                 false => parts,
             },
         })
     };
-    devices.list.iter().filter_map(strip).collect()
+    devices.list.iter().enumerate().filter_map(strip).collect()
 }
 
 /// Equal stretches of each piece of the window, each in the state that holds most of it.

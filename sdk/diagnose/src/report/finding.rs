@@ -98,6 +98,27 @@ pub struct Stall {
     pub pieces: Vec<StallPiece>,
     /// Length of the pieces after those.
     pub unlisted_ns: u64,
+    /// What the scheduler says of the threads of the pieces meanwhile, the most first; empty where it
+    /// was not recorded.
+    #[serde(default)]
+    pub states: Vec<StallState>,
+}
+
+/// What a thread did in a stall, as the scheduler saw it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StallState {
+    /// The thread.
+    pub who: String,
+    /// `running`, `ready to run, without a CPU`, `blocked in ...`, at work for memory, or not watched.
+    pub what: String,
+    /// How long.
+    pub ns: u64,
+    /// The same as a share of the stall.
+    pub share: f64,
+    /// Whether both ends of the intervals off CPU were seen.
+    pub edge: Edge,
+    /// Who had the CPU, who ended the wait, which functions ran.
+    pub evidence: String,
 }
 
 /// A piece of one stall.
@@ -113,7 +134,8 @@ pub struct StallPiece {
     pub ns: u64,
     /// The same as a share of the stall.
     pub share: f64,
-    /// Share of the whole stage in which its thread was on a CPU, where it was measured.
+    /// Share of it in which its thread was on a CPU, by the scheduler; where that was not recorded, of
+    /// the whole stage that it is a piece of. `null` if neither is known.
     pub on_cpu: Option<f64>,
     /// Whether it was seen.
     pub edge: Edge,

@@ -1,11 +1,13 @@
 //! The report: what the diagnosis found, as data.
 
 mod finding;
+mod ranks;
 mod tables;
 mod threads;
 
-pub use finding::{Finding, Link, Stall, StallPiece, WorkerCount};
-pub use tables::{CudaCall, Fault, Loader, Phase, Queue, Unfinished, Worker};
+pub use finding::{Finding, Link, Stall, StallPiece, StallState, WorkerCount};
+pub use ranks::Rank;
+pub use tables::{CudaCall, DeviceTime, Fault, Loader, Phase, Queue, Unfinished, Worker};
 pub use threads::{Function, Process, Thread, Usage, WorstOff};
 
 use crate::stats::Distribution;
@@ -50,6 +52,9 @@ pub struct Report {
     pub first_steps: FirstSteps,
     /// Each device; without one, each thread that runs steps.
     pub devices: Vec<Device>,
+    /// Each process of the job, by rank, where several were joined.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ranks: Vec<Rank>,
     /// Share of the device time of each cause, and of `compute`. They add up to 1; empty if there
     /// is no window.
     pub breakdown: BTreeMap<String, f64>,
@@ -70,6 +75,12 @@ pub struct Report {
     pub processes: Vec<Process>,
     /// Phases that the user marked, on the threads that run steps, in the window.
     pub phases: Vec<Phase>,
+    /// What devices did for threads that were in no phase. `None` without phases or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outside_phases: Option<DeviceTime>,
+    /// What devices did of which it is not known for which phase. `None` without phases or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub untied: Option<DeviceTime>,
     /// Calls of the CUDA runtime and driver in the window, the most time in total first.
     #[serde(default)]
     pub calls: Vec<CudaCall>,
@@ -123,6 +134,12 @@ pub struct Device {
     pub name: String,
     /// OS thread id, where a thread stands for the device.
     pub tid: Option<u32>,
+    /// Length of its account.
+    #[serde(default)]
+    pub window_ns: u64,
+    /// Its account by cause, `compute` included. They add up to `window_ns` exactly.
+    #[serde(default)]
+    pub charges_ns: BTreeMap<String, u64>,
     /// Share of the window in which it computed.
     pub compute: f64,
     /// Share in which only communication ran.

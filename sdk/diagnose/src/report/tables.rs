@@ -74,6 +74,33 @@ pub struct Phase {
     pub total_ns: u64,
     /// Mean of one.
     pub mean_ns: u64,
+    /// What devices did for it; `None` where that is not known of any operation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<DeviceTime>,
+}
+
+/// What devices did for one asker: a phase, or whatever is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceTime {
+    /// Time in which at least one of the operations ran, of each device by itself.
+    pub total_ns: u64,
+    /// Kernels that ran.
+    pub kernels: u64,
+    /// Copies.
+    pub copies: u64,
+    /// Memsets.
+    pub memsets: u64,
+    /// What the framework measured around the phase on the device, idle time within it included;
+    /// `None` where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
+}
+
+impl DeviceTime {
+    /// All operations.
+    pub fn operations(&self) -> u64 {
+        self.kernels + self.copies + self.memsets
+    }
 }
 
 /// A call of the CUDA runtime or driver, over the window.

@@ -80,7 +80,8 @@ pub const RULES: [Rule; 18] = [
         charges: "comm.straggler",
         definition: "A collective runs that the next kernel depends on, or that still runs after \
             the next kernel was submitted, and the same collective has not yet begun on another \
-            device of the trace.",
+            device of the trace. Kernels of one name are one collective: the n-th on each device \
+            if all ran equally many, else those that overlap the most.",
         test: |m| {
             let straggling = Operation::Communication { straggling: true };
             when(m.depends_on == Some(straggling), Cause::CommStraggler)
@@ -205,8 +206,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "stretch",
         charges: "host.compute",
-        definition: "Within a stretch between two launches that, less what the rules above \
-            charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
+        definition: "Within a stretch between two launches, or from the start of the window to the \
+            first one, that, less what the rules above charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
             times the p95 gap of the run, or at least 10 ms; not within that own work. The p95 is \
             of the gaps that are below 1 ms or below 8 times their median, and below 10 ms.",
         test: |m| when(m.stands_out, Cause::HostCompute),

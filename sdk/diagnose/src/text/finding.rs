@@ -3,7 +3,8 @@
 use super::wrap::paragraph;
 use crate::links::percent;
 use crate::piece::Edge;
-use crate::report::{Finding, Link, Stall};
+use crate::report::{Finding, Link, Stall, StallState};
+use crate::state_links::RUNNING;
 use crate::worker_counts::in_words;
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
@@ -112,8 +113,33 @@ fn worst_stall(stall: &Stall) -> String {
             format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
         });
     let pieces: Vec<String> = pieces.collect();
-    if pieces.is_empty() {
-        return line;
+    if !pieces.is_empty() {
+        line = format!("{line}: {}", pieces.join(", "));
     }
-    format!("{line}: {}", pieces.join(", "))
+    let states: Vec<String> = stall
+        .states
+        .iter()
+        .filter(|state| state.share >= SMALLEST_PIECE)
+        .take(3)
+        .map(state)
+        .collect();
+    match states.is_empty() {
+        true => line,
+        false => format!("{line}; the scheduler: {}", states.join(", ")),
+    }
+}
+
+/// `worker-0 blocked in futex (futex_wait) 71 % (woken by main 100 %)`; functions stand in the chain.
+fn state(state: &StallState) -> String {
+    let told = !state.evidence.is_empty() && state.what != RUNNING;
+    let evidence = match told {
+        true => format!(" ({})", state.evidence),
+        false => String::new(),
+    };
+    format!(
+        "{} {} {}{evidence}",
+        state.who,
+        state.what,
+        percent(state.share)
+    )
 }

@@ -1,6 +1,7 @@
 //! The report as text for one screen: 80 columns, about 40 lines for a usual run.
 
 mod finding;
+mod phases;
 mod rows;
 mod wrap;
 
@@ -10,7 +11,7 @@ use crate::report::Report;
 use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
-use rows::{call_row, fmt_device, loader_row, process_row, thread_row, worker_row};
+use rows::{call_row, fmt_device, loader_row, process_row, rank_row, thread_row, worker_row};
 use std::fmt::{self, Write};
 use wrap::{columns, paragraph};
 
@@ -112,6 +113,22 @@ impl Report {
     }
 
     fn fmt_tables(&self, f: &mut String) -> fmt::Result {
+        if !self.ranks.is_empty() {
+            writeln!(f)?;
+            let head = [
+                "process",
+                "on",
+                "steps",
+                "p50",
+                "last in",
+                "waits",
+                "waited for",
+                "late by",
+            ];
+            let rows = self.ranks.iter().take(MAX_ROWS).map(rank_row).collect();
+            columns(f, head.map(str::to_owned).to_vec(), rows)?;
+            more(f, self.ranks.len())?;
+        }
         if !self.loaders.is_empty() {
             writeln!(f)?;
             let head = [
@@ -123,7 +140,14 @@ impl Report {
         }
         if !self.workers.is_empty() {
             let head = [
-                "worker", "batches", "get", "collate", "busy", "on CPU", "for CPU", "blocked",
+                "worker, in the window",
+                "batches",
+                "get",
+                "collate",
+                "busy",
+                "on CPU",
+                "for CPU",
+                "blocked",
                 "loader",
             ];
             let rows = self.workers.iter().take(MAX_ROWS).map(worker_row).collect();
@@ -144,19 +168,7 @@ impl Report {
             let rows = self.calls.iter().take(MAX_CALLS).map(call_row).collect();
             columns(f, head.map(str::to_owned).to_vec(), rows)?;
         }
-        if !self.phases.is_empty() {
-            let of = |phase: &crate::Phase| {
-                format!(
-                    "{} {} x {}",
-                    phase.name,
-                    phase.count,
-                    Nanos::new(phase.mean_ns)
-                )
-            };
-            let phases: Vec<String> = self.phases.iter().take(MAX_ROWS).map(of).collect();
-            paragraph(f, "phases  ", "        ", &phases.join(", "))?;
-        }
-        Ok(())
+        self.fmt_phases(f)
     }
 
     /// Where the kernel says that the time of threads went, and what they ran.

@@ -1,7 +1,7 @@
 //! Rows of the tables, and the line of a device.
 
 use crate::links::percent;
-use crate::report::{CudaCall, Device, Loader, Process, Thread, Usage, Worker};
+use crate::report::{CudaCall, Device, Loader, Process, Rank, Thread, Usage, Worker};
 use crate::state_links::bytes;
 use gpustall_trace::Nanos;
 use std::fmt::{self, Write};
@@ -76,6 +76,33 @@ pub(super) fn worker_row(worker: &Worker) -> Vec<String> {
         worker.runnable_share.map_or(String::new(), percent),
         worker.blocked_share.map_or(String::new(), percent),
         worker.loader.clone().unwrap_or_default(),
+    ]
+}
+
+pub(super) fn rank_row(rank: &Rank) -> Vec<String> {
+    let time = |ns: u64| match ns {
+        0 => String::new(),
+        ns => Nanos::new(ns).to_string(),
+    };
+    let number = |device: &String| device.split(" (").next().unwrap_or_default().to_owned();
+    let devices: Vec<String> = rank.devices.iter().map(number).collect();
+    let most = rank.late_by_ns.iter().max_by_key(|&(_, ns)| *ns);
+    let steps = rank.steps.count > 0;
+    vec![
+        rank.rank
+            .map_or(format!("process {}", rank.pid), |of| format!("rank {of}")),
+        devices.join(", "),
+        rank.steps.count.to_string(),
+        steps
+            .then(|| Nanos::new(rank.steps.p50_ns).to_string())
+            .unwrap_or_default(),
+        match rank.collectives {
+            0 => String::new(),
+            all => format!("{} of {all}", rank.last_in),
+        },
+        time(rank.waits_ns),
+        time(rank.waited_for_ns),
+        most.map_or(String::new(), |(cause, _)| cause.clone()),
     ]
 }
 

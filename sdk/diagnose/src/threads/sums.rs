@@ -20,6 +20,8 @@ pub(crate) struct StateSums {
     pub(crate) unknown: Nanos,
     /// Running, and not at work for memory.
     pub(crate) running: Nanos,
+    /// Running, at work for memory or not.
+    pub(crate) on_cpu: Nanos,
     /// Running at work for memory, or blocked on something else inside such work.
     pub(crate) memory: Nanos,
     /// Ready to run, without a CPU.
@@ -72,6 +74,7 @@ impl StateSums {
                         .entry((sample.class, sample.function))
                         .or_default() += 1;
                 }
+                self.on_cpu += ns;
                 match stretch.memory {
                     true => self.memory += ns,
                     false => self.running += ns,
@@ -134,6 +137,7 @@ impl StateSums {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.unknown += other.unknown;
         self.running += other.running;
+        self.on_cpu += other.on_cpu;
         self.memory += other.memory;
         self.waiting += other.waiting;
         self.preempted += other.preempted;

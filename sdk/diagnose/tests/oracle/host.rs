@@ -35,19 +35,17 @@ impl<'a> Host<'a> {
             matches!(call.kind, CallKind::Submit(_)) && self.own.iter().any(|op| op.id == call.id)
         };
         let mut gaps = Vec::new();
-        let mut free = None;
+        let mut free = window.0;
         for call in self.run.calls.iter().filter(submits) {
-            if let Some(from) = free {
-                let gap = (u64::max(from, window.0), call.start.min(window.1));
-                if gap.0 < gap.1 {
-                    let open = |&t: &u64| {
-                        self.explains(call.thread, t).is_none()
-                            && self.held_up(call.thread, false, t).is_none()
-                    };
-                    gaps.push((gap, (gap.0..gap.1).filter(open).count() as u64 * unit));
-                }
+            let gap = (free, call.start.min(window.1));
+            if gap.0 < gap.1 {
+                let open = |&t: &u64| {
+                    self.explains(call.thread, t).is_none()
+                        && self.held_up(call.thread, false, t).is_none()
+                };
+                gaps.push((gap, (gap.0..gap.1).filter(open).count() as u64 * unit));
             }
-            free = Some(free.unwrap_or(0).max(call.end));
+            free = free.max(call.end);
         }
         let mut lengths: Vec<u64> = gaps.iter().map(|&(_, own)| own).collect();
         let from = |gap: u64| (8 * gap).clamp(1_000_000, 10_000_000);
@@ -214,14 +212,20 @@ impl<'a> Host<'a> {
             nccl.collect::<Vec<&Op>>()
         };
         let (mine, other) = (of(op.device), of(1 - op.device));
-        if mine.len() != other.len() {
-            return false;
-        }
-        let n = mine.iter().position(|of| of.id == op.id);
-        n.and_then(|n| other.get(n)).is_some_and(|other| {
-            let overlap = op.start.max(other.start) < op.end.min(other.end);
-            overlap && t < other.start
-        })
+        let shared = |a: &Op, b: &Op| a.end.min(b.end).saturating_sub(a.start.max(b.start));
+        let partner = if mine.len() == other.len() {
+            let n = mine.iter().position(|of| of.id == op.id);
+            n.and_then(|n| other.get(n).copied())
+        } else {
+            // Those that share the most time, the first of several, each the other's best.
+            let best = |of: &Op, list: &[&'a Op]| -> Option<&'a Op> {
+                let most = list.iter().map(|b| shared(of, b)).max()?;
+                list.iter().copied().find(|b| shared(of, b) == most)
+            };
+            let partner = best(op, &other);
+            partner.filter(|partner| best(partner, &mine).is_some_and(|back| back.id == op.id))
+        };
+        partner.is_some_and(|other| shared(op, other) > 0 && t < other.start)
     }
 
     /// Whether a stream was told to wait between the work submitted to it before and a call.

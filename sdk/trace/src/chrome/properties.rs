@@ -14,6 +14,8 @@ struct Device<'a> {
     total_global_mem: u64,
     #[serde(skip_serializing_if = "is_zero")]
     num_sms: u64,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    uuid: &'a str,
 }
 
 impl<'a> Device<'a> {
@@ -23,6 +25,7 @@ impl<'a> Device<'a> {
             name: &info.name,
             total_global_mem: info.memory_bytes,
             num_sms: info.multiprocessors.into(),
+            uuid: &info.uuid,
         }
     }
 }
@@ -76,6 +79,7 @@ mod tests {
                 name: "NVIDIA H200".into(),
                 memory_bytes: 150_000_000_000,
                 multiprocessors: 132,
+                ..DeviceInfo::default()
             }],
             distributed: DistributedInfo::of(variable),
             ..Meta::default()

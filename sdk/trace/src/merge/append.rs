@@ -67,6 +67,9 @@ pub(super) fn append(tables: &mut Tables, part: Part, later: Nanos, emptied: &Ha
         args.iter().map(one).collect()
     };
 
+    // In a job the numbers that join calls to operations have been raised already.
+    let raised = part.strings.find(vocab::cat::AC2G);
+    let raised = raised.filter(|_| tables.of_job);
     let trace = &mut tables.trace;
     trace.slices.extend(part.slices.iter().map(|slice| Slice {
         track: track(slice.track),
@@ -98,8 +101,12 @@ pub(super) fn append(tables: &mut Tables, part: Part, later: Nanos, emptied: &Ha
             track: track(end.track),
             at: time(end.at),
         };
+        let add = match Some(flow.cat) == raised {
+            true => 0,
+            false => added.flow(cat, name),
+        };
         Flow {
-            id: flow.id.wrapping_add(added.flow(cat, name)),
+            id: flow.id.wrapping_add(add),
             name,
             cat,
             from: end(flow.from),

@@ -7,12 +7,14 @@
 mod append;
 mod check;
 mod error;
+mod job;
 mod numbers;
 mod order;
 mod strip;
 mod tables;
 
 pub use error::MergeError;
+pub use job::merge_job;
 
 use crate::{Meta, MonoTime, Nanos, State, Trace, TraceTime};
 use append::append;
@@ -92,8 +94,17 @@ fn join(meta: &mut Meta, other: &Meta) {
         }
     }
     for device in &other.devices {
-        if meta.devices.iter().all(|known| known.id != device.id) {
-            meta.devices.push(device.clone());
+        match meta.devices.iter_mut().find(|known| known.id == device.id) {
+            None => meta.devices.push(device.clone()),
+            // Its recorder did not say as much.
+            Some(known) if known.multiprocessors == 0 => *known = device.clone(),
+            Some(_) => {}
         }
+    }
+    if meta.job.is_empty() {
+        meta.job.clone_from(&other.job);
+    }
+    if meta.boot.is_empty() {
+        meta.boot.clone_from(&other.boot);
     }
 }

@@ -20,9 +20,19 @@ pub(super) struct Tables {
     pub(super) sources: HashSet<Symbol>,
     pub(super) order: Order,
     pub(super) numbers: super::numbers::Numbers,
+    /// Whether devices have one number in all recordings, so that what groups their streams is one.
+    pub(super) of_job: bool,
 }
 
 impl Tables {
+    /// For recordings in which a device has one number.
+    pub(super) fn of_job() -> Self {
+        Self {
+            of_job: true,
+            ..Self::default()
+        }
+    }
+
     /// Adds the processes of a recording; returns their ids in the merged trace where they differ.
     pub(super) fn processes(&mut self, part: &Trace, symbols: &[Symbol]) -> HashMap<Pid, Pid> {
         let before: HashSet<Pid> = self.processes.keys().copied().collect();
@@ -32,6 +42,7 @@ impl Tables {
             .trace
             .processes
             .iter()
+            .filter(|process| !process.pid.is_device())
             .map(|process| process.sort)
             .max();
         let mut sort = last.map_or(0, |last| last.saturating_add(1));
@@ -50,7 +61,8 @@ impl Tables {
                 if self.trace.strings.get(known.name) == format!("process {}", process.pid) {
                     known.name = new.name;
                 }
-                if !process.pid.is_synthetic() || process.pid == Pid(vocab::host::PID) {
+                let one = self.of_job && process.pid.is_device();
+                if !process.pid.is_synthetic() || process.pid == Pid(vocab::host::PID) || one {
                     continue;
                 }
                 new.pid = self.free_pid(part);

@@ -29,11 +29,19 @@ pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trac
             name: "NVIDIA H200".into(),
             memory_bytes: numbers[0],
             multiprocessors: 132,
+            uuid: "GPU-1".into(),
         }],
         distributed: Some(gpustall_trace::DistributedInfo {
             rank: 1,
             world_size: 4,
         }),
+        job: "node:29500".into(),
+        boot: "6f0c".into(),
+        members: vec![gpustall_trace::Member {
+            pid: Pid(7),
+            devices: vec![0],
+            ..gpustall_trace::Member::default()
+        }],
     };
     let mut trace = Trace {
         meta,

@@ -12,8 +12,6 @@ use std::collections::{BTreeMap, HashSet};
 
 /// First made-up id of a track.
 const FIRST_TID: u32 = ID_LIMIT as u32;
-/// First id of the processes that group the streams of a device.
-const FIRST_DEVICE: u32 = Pid::SYNTHETIC + 0x0010_0000;
 /// Where viewers put devices: below the processes, as for the traces of PyTorch.
 const DEVICE_SORT: i64 = 5_000_000;
 /// Times since the epoch are at least this long (2001), others are shorter.
@@ -84,7 +82,7 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
                 stream,
                 place,
             } => {
-                let free = Pid(FIRST_DEVICE + devices.len() as u32);
+                let free = Pid::of_device(devices.len() as u32);
                 let (order, what) = match place {
                     Place::Stream | Place::Thread => (0, ""),
                     Place::Annotations => (1, " annotations"),
@@ -135,8 +133,10 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
         0 => 0,
         base => base.saturating_add(zero),
     };
+    // A file that is written compressed says the name of a temporary one.
+    let own = header.name.as_deref().filter(|own| !is_temporary(own));
     trace.meta = Meta {
-        name: title(header.name.as_deref().unwrap_or(name)).into(),
+        name: title(own.unwrap_or(name)).into(),
         recorder: match (source, c.found.legacy) {
             (Source::Kineto, false) => "kineto",
             (Source::Kineto, true) => "kineto (legacy)",
@@ -153,6 +153,7 @@ pub(super) fn finish(mut c: Collector, header: Header, name: &str, whole: bool) 
             State::Partial
         },
         devices: header.devices,
+        distributed: header.distributed,
         ..Meta::default()
     };
     Finished {
@@ -201,6 +202,14 @@ fn small(number: i64) -> i32 {
     number.clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
 
+/// Whether Python's `tempfile` made up the name of this file.
+fn is_temporary(path: &str) -> bool {
+    let name = title(path);
+    let made_up = |c: char| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit();
+    let rest = name.strip_prefix("tmp").unwrap_or_default();
+    rest.len() == 8 && rest.chars().all(made_up)
+}
+
 /// The name of a file, without its directory and the endings that traces have.
 fn title(path: &str) -> &str {
     let mut name = path.rsplit(['/', '\\']).next().unwrap_or(path);
@@ -225,5 +234,12 @@ mod tests {
         ] {
             assert_eq!(super::title(path), title);
         }
+    }
+
+    #[test]
+    fn a_made_up_name_is_known() {
+        assert!(super::is_temporary("/tmp/tmpt3ylblt_.json"));
+        assert!(!super::is_temporary("/tmp/train.json"));
+        assert!(!super::is_temporary("tmp_training.json"));
     }
 }

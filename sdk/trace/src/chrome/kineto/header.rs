@@ -1,6 +1,6 @@
 //! What stands in a file beside its events.
 
-use crate::DeviceInfo;
+use crate::{DeviceInfo, DistributedInfo};
 use serde_json::Value;
 
 /// Longest value beside the events that is looked at, in bytes.
@@ -16,6 +16,8 @@ pub(super) struct Header {
     /// Nanoseconds since the Unix epoch from which times are counted; 0 if it is not given.
     pub(super) base_ns: i64,
     pub(super) devices: Vec<DeviceInfo>,
+    /// The rank, where several train together.
+    pub(super) distributed: Option<DistributedInfo>,
     /// It has the block of gpustall, or names gpustall as its producer.
     pub(super) ours: bool,
 }
@@ -24,7 +26,12 @@ impl Header {
     /// Takes in the value of a key; `json` is cut at [`HEADER_BYTES`].
     pub(super) fn set(&mut self, key: &str, json: &[u8]) {
         match key {
-            "schemaVersion" | "trace_id" | "distributedInfo" => self.kineto = true,
+            "schemaVersion" | "trace_id" => self.kineto = true,
+            "distributedInfo" => {
+                self.kineto = true;
+                let info = serde_json::from_slice::<Value>(json).ok();
+                self.distributed = info.as_ref().and_then(rank).or(self.distributed);
+            }
             "traceName" => {
                 self.kineto = true;
                 self.name = serde_json::from_slice(json).ok().or(self.name.take());
@@ -50,6 +57,12 @@ impl Header {
     }
 }
 
+fn rank(info: &Value) -> Option<DistributedInfo> {
+    let number = |key: &str| u32::try_from(info.get(key)?.as_u64()?).ok();
+    let (rank, world_size) = (number("rank")?, number("world_size")?);
+    (rank < world_size).then_some(DistributedInfo { rank, world_size })
+}
+
 fn device(properties: &Value) -> Option<DeviceInfo> {
     let number = |key: &str| properties.get(key).and_then(Value::as_u64);
     Some(DeviceInfo {
@@ -63,5 +76,10 @@ fn device(properties: &Value) -> Option<DeviceInfo> {
         multiprocessors: number("numSms")
             .and_then(|n| u32::try_from(n).ok())
             .unwrap_or(0),
+        uuid: properties
+            .get("uuid")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .into(),
     })
 }

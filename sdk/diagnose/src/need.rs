@@ -1,0 +1,127 @@
+//! How many workers a loader needs. The numbers that a remedy names and the table of worker counts
+//! come from here, so that they agree.
+
+use crate::framework::Framework;
+use crate::remedy::Facts;
+use crate::report::WorkerCount;
+use crate::worker_counts::{Costs, Queue, enough};
+use gpustall_trace::Nanos;
+
+/// Other workers are advised where the predicted step is at most this share of the one measured.
+const MIN_GAIN: f64 = 0.9;
+
+/// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Need {
+    /// Workers from which on more of them make the step no shorter.
+    pub(crate) workers: u64,
+    /// The step that is predicted with them, where the CPUs are known.
+    pub(crate) step: Option<Nanos>,
+    /// Mean time to make a batch.
+    pub(crate) made: Nanos,
+    /// How much of it is CPU time, where it was measured.
+    pub(crate) cpu: Option<Nanos>,
+    /// Mean step without any wait for the loader.
+    pub(crate) rest: Nanos,
+    /// CPUs that are needed to make batches as fast as they are asked for, beside those of the trainers.
+    pub(crate) cpus: f64,
+    /// Whether the CPUs are not the limit; yes if it is not known how many there are.
+    pub(crate) fits: bool,
+    /// Whether those workers make the step shorter, whatever is the limit.
+    pub(crate) gains: bool,
+}
+
+impl Facts<'_> {
+    /// Workers that would make batches as fast as they are asked for, or as fast as the CPUs allow.
+    /// Whether there are CPUs for them is a matter of their CPU time, not of their number: who waits
+    /// for I/O needs none.
+    pub(crate) fn need(&self) -> Option<Need> {
+        let made = self.loader?.production?;
+        let cpu = self.loader?.production_cpu;
+        let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+        let cpus = cpu.unwrap_or(made).share_of(rest);
+        let best = enough(&self.counts);
+        let fits = match best {
+            Some(best) => !best.cpus_are_the_limit,
+            None => self.cpus == 0 || cpus + self.trainers as f64 <= f64::from(self.cpus),
+        };
+        let step = best.map(|best| Nanos::new(best.predicted_step_ns));
+        let gains = step
+            .zip(self.step)
+            .is_some_and(|(then, now)| then.share_of(now) <= MIN_GAIN);
+        Some(Need {
+            workers: best.map_or_else(
+                || made.get().div_ceil(rest.get()).max(1),
+                |best| best.workers,
+            ),
+            step,
+            made,
+            cpu,
+            rest,
+            cpus,
+            fits,
+            gains,
+        })
+    }
+
+    /// The predicted step for each number of workers, where what a batch costs is known.
+    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
+        let costs = || {
+            let made = self.loader?.production?;
+            let ready = self.loader?.production_ready.unwrap_or_default();
+            let unhindered = made - ready;
+            let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+            let cpu = self.loader?.production_cpu.unwrap_or(unhindered);
+            Some(Costs {
+                unhindered,
+                cpu: cpu.min(unhindered),
+                rest,
+                trainers: self.trainers as u64,
+                cpus: self.cpus,
+                taken: self.taken_cpus,
+                batches: self.loader?.epoch_batches,
+                queue: match self.framework {
+                    Framework::Burn => Queue::Shared(100),
+                    Framework::PyTorch => Queue::EachWorker(2),
+                },
+            })
+        };
+        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
+        costs.map_or(Vec::new(), |costs| costs.counts())
+    }
+
+    /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are
+    /// none, by what leaves each trainer a CPU.
+    pub(crate) fn fitting(&self) -> Option<u64> {
+        if let Some(best) = enough(&self.counts) {
+            return Some(best.workers);
+        }
+        let known = self.workers.iter().filter_map(|worker| {
+            let busy = worker.busy_share;
+            let cpu = busy * worker.cpu_share?;
+            Some((cpu, cpu + busy * worker.blocked_share?))
+        });
+        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let room = f64::from(self.cpus) - self.trainers as f64;
+        (self.cpus > 0 && cpu > 0.0).then(|| (room * unhindered / cpu).floor().max(1.0) as u64)
+    }
+}
+
+impl Need {
+    /// The numbers that it follows from.
+    pub(crate) fn cost(&self) -> String {
+        let cpu = self
+            .cpu
+            .map_or(String::new(), |cpu| format!(", {cpu} of it on a CPU"));
+        format!(
+            "a batch takes {} to make{cpu}, the rest of a step {}",
+            self.made, self.rest
+        )
+    }
+
+    /// What so many workers reach where the CPUs are the limit.
+    pub(crate) fn limited(&self) -> String {
+        let step = self.step.unwrap_or_default();
+        format!("a step of {step} is predicted, then the CPUs are the limit")
+    }
+}
