@@ -122,7 +122,7 @@ pub(crate) fn worker_limit(
             set(best.workers),
             Nanos::new(best.predicted_step_ns)
         ),
-        None if !counts.is_empty() => format!(
+        None if !facts.counts.is_empty() => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",
             facts.cpus
