@@ -17,6 +17,10 @@ pub enum PieceKind {
     EarlierGet,
     /// The worker still collated another batch.
     EarlierCollate,
+    /// The batch was made, and the worker read items of the next one before it sent it.
+    LaterGet,
+    /// The batch was made, and the worker collated the next one before it sent it.
+    LaterCollate,
     /// The worker was in no recorded stage: idle, between stages, or not recorded.
     Idle,
     /// The batch was made and not yet taken.
@@ -68,6 +72,8 @@ impl fmt::Display for PieceKind {
             PieceKind::Collate => "collate",
             PieceKind::EarlierGet => "get of an earlier batch",
             PieceKind::EarlierCollate => "collate of an earlier batch",
+            PieceKind::LaterGet => "get of the next batch",
+            PieceKind::LaterCollate => "collate of the next batch",
             PieceKind::Idle => "idle or unknown",
             PieceKind::HandOff => "hand-off",
             PieceKind::Next => "elsewhere in next()",

@@ -168,6 +168,8 @@ pub mod arg {
     pub const LAUNCHES: &str = "launches";
     /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
     pub const FRAMEWORK: &str = "framework";
+    /// True where the loader keeps its workers from one epoch to the next, as it was told to.
+    pub const PERSISTENT: &str = "persistent_workers";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
