@@ -46,7 +46,8 @@ EXIT CODES:
 ///
 /// What its CUDA devices do is recorded through a library that the CUDA driver loads into each
 /// process of the job. What its threads do when they do not run is recorded by gpustall-sidecar, if
-/// it is installed and this command is run by root. The job itself is not changed.
+/// it is installed and this command is run by root. In a Python program that uses PyTorch, the calls
+/// of its DataLoaders and optimizers are marked. The job itself is not changed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
@@ -57,6 +58,10 @@ pub(crate) struct RunArgs {
     /// Do not record with gpustall-sidecar, even where that would work
     #[arg(long)]
     pub(crate) no_sidecar: bool,
+
+    /// Do not mark DataLoaders and optimizers of PyTorch programs
+    #[arg(long)]
+    pub(crate) no_python: bool,
 
     /// What capturing device operations may cost, percent of the job's time; or `all`
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget)]

@@ -30,7 +30,7 @@ impl Timeline<'_> {
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
                 // In old files what the user marks stands among the operators.
                 Some(Meaning::Data) => self.foreign_wait(slice, None),
-                Some(Meaning::Framework) => self.foreign_phase(slice),
+                Some(Meaning::Framework | Meaning::Compiles) => self.foreign_phase(slice),
                 None if user => self.foreign_phase(slice),
                 None => {}
             }

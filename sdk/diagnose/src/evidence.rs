@@ -2,6 +2,7 @@
 
 use crate::device::Devices;
 use crate::events::Role;
+use crate::framework::marked;
 use crate::maker::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
 use crate::threads::Lane;
@@ -50,6 +51,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         || others.iter().any(|other| recorder.starts_with(other))
         || (timeline.steps.is_empty() && !devices.is_empty());
     let have = have.iter().filter(|(there, _)| *there);
+    let hooked = marked(timeline.trace);
     let mut missing = Vec::new();
     let mut miss = |is: bool, what: &str, adds: &str, how: &str| {
         if is {
@@ -73,7 +75,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         "",
     );
     miss(
-        !foreign && (untagged || (!stages && !timeline.waits.is_empty())),
+        !foreign && !hooked && (untagged || (!stages && !timeline.waits.is_empty())),
         "batch tags",
         "which worker made each batch, and in which stage",
         "wrap the batcher with instrument::batcher and the data set with instrument::dataset",
@@ -85,7 +87,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         "",
     );
     miss(
-        timeline.phases.is_empty() && !foreign,
+        timeline.phases.is_empty() && !foreign && !hooked,
         "phases",
         "which part of the step the rest is",
         "mark them: let _forward = instrument::phase(\"forward\")",
@@ -121,6 +123,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         "",
     );
     let level = match (foreign, devices.is_empty()) {
+        _ if run && hooked => "gpustall run with the Python hook",
         _ if run => "gpustall run",
         (true, _) => "foreign trace",
         (false, false) => "spans + device",

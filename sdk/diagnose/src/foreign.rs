@@ -10,6 +10,9 @@ use gpustall_trace::{Symbol, Trace};
 /// How the name of a `DataLoader`'s annotation begins.
 const DATA_LOADER: &str = "enumerate(DataLoader)";
 
+/// How the names of the parts of `torch.compile` end.
+pub(crate) const COMPILES: &str = "(dynamo_timed)";
+
 /// What an annotation of this name marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -21,6 +24,8 @@ pub(crate) enum Meaning {
     Data,
     /// A call that the framework marks, among its operators in old files.
     Framework,
+    /// A part of `torch.compile`, which stands among the operators.
+    Compiles,
 }
 
 /// The names of a trace that mean something.
@@ -45,6 +50,9 @@ fn meaning(name: &str) -> Option<Meaning> {
     }
     if name.starts_with("Optimizer.") && name.contains('#') {
         return Some(Meaning::Framework);
+    }
+    if name.ends_with(COMPILES) {
+        return Some(Meaning::Compiles);
     }
     is_data(name).then_some(Meaning::Data)
 }
@@ -98,6 +106,8 @@ mod tests {
         assert_eq!(meaning(single), Some(Meaning::Loader(Some(true))));
         assert_eq!(meaning(multi), Some(Meaning::Loader(Some(false))));
         assert_eq!(meaning("Optimizer.step#SGD.step"), Some(Meaning::Framework));
+        let compiles = "_compile.compile_inner (dynamo_timed)";
+        assert_eq!(meaning(compiles), Some(Meaning::Compiles));
         for name in [
             "data",
             "data_next",

@@ -1,6 +1,6 @@
 //! The framework that ran, in whose words a remedy is said.
 
-use gpustall_trace::Trace;
+use gpustall_trace::{Trace, vocab};
 
 /// A framework.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,13 +9,19 @@ pub(crate) enum Framework {
     PyTorch,
 }
 
+/// Whether the hook for unchanged PyTorch programs marked its loaders.
+pub(crate) fn marked(trace: &Trace) -> bool {
+    let has = |text| trace.strings.find(text).is_some();
+    has(vocab::arg::FRAMEWORK) && has(vocab::PYTORCH)
+}
+
 impl Framework {
     /// PyTorch if its operators, steps or loaders have names in the trace; else Burn, for which
     /// the SDK is made.
     pub(crate) fn of(trace: &Trace) -> Self {
         const HEADS: [&str; 3] = ["aten::", "ProfilerStep#", "enumerate(DataLoader)"];
         let is = |name: &str| HEADS.iter().any(|head| name.starts_with(head));
-        match trace.strings.iter().any(is) {
+        match marked(trace) || trace.strings.iter().any(is) {
             true => Framework::PyTorch,
             false => Framework::Burn,
         }

@@ -8,10 +8,18 @@ use crate::remedy::Facts;
 use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
-    batch at a time, instead of item by item";
+    batch at a time, instead of item by item (the data set's __getitems__ gets the indices of a batch)";
+
+const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch to the next, and their \
+    open files and imports with them; fewer workers start sooner. Where they are spawned, each imports \
+    the main module anew: keep what only training needs out of it. Open files and build indexes when \
+    the data set is made, not with the first item.";
 
 /// What to change where batches are waited for.
 pub(crate) fn loader(facts: &Facts<'_>) -> String {
+    if facts.cause == Cause::DataStartup {
+        return STARTUP.to_owned();
+    }
     if facts.in_process {
         return in_process(facts);
     }

@@ -2,11 +2,12 @@
 
 use crate::device::Devices;
 use crate::events::Kind;
+use crate::framework::marked;
 use crate::partition::without;
 use crate::ranks;
 use crate::timeline::Timeline;
 use crate::trainers::trainers;
-use gpustall_trace::{Interval, Nanos};
+use gpustall_trace::{Interval, Nanos, TraceTime};
 
 pub(crate) use crate::trainers::Trainer;
 
@@ -42,7 +43,8 @@ impl Window {
 /// The window of a recording and the threads that run its steps, each with its own stretch of it.
 ///
 /// Where the steps are another profiler's, it ends with the last operation of a device: what
-/// follows is that profiler shutting down. Without steps it spans the operations.
+/// follows is that profiler shutting down. Where the hook for PyTorch marked its loops, it ends with
+/// the last of them. Without steps it spans the operations.
 pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec<Trainer>) {
     let complete = || {
         let steps = timeline.steps.iter().filter(|step| !step.cut);
@@ -60,7 +62,7 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     let last = devices.span().end;
     let end = match timeline.foreign && first.is_some_and(|first| last > first) {
         true => last,
-        false => timeline.end,
+        false => loops_end(timeline).unwrap_or(timeline.end),
     };
     let mut trainers = trainers(timeline, kind, end);
     let span = match trainers.iter().map(|trainer| trainer.span.start).min() {
@@ -81,6 +83,19 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
         },
         trainers,
     )
+}
+
+/// When the last loop over a loader of an unchanged PyTorch program was over: what follows is no
+/// training. `None` if one was not.
+fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
+    if !marked(timeline.trace) {
+        return None;
+    }
+    let open = timeline.steps.iter().any(|step| step.cut)
+        || timeline.waits.iter().any(|wait| wait.unfinished);
+    let steps = timeline.steps.iter().map(|step| step.span.end);
+    let waits = timeline.waits.iter().map(|wait| wait.span.end);
+    steps.chain(waits).max().filter(|_| !open)
 }
 
 /// The length of all of them.

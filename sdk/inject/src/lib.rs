@@ -10,10 +10,12 @@
 
 mod file;
 mod lifecycle;
+mod python;
 mod settings;
 mod writer;
 
 pub use gpustall_cuda::{BUDGET_VARIABLE, WHOLE_VARIABLE};
+pub use python::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
 pub use settings::{OUTPUT_VARIABLE, WINDOW_FILE};
 
 /// Called by the CUDA driver, once in a process. Returns 1: the driver may go on.

@@ -1,6 +1,7 @@
 //! The job itself: started with the library, signalled as we are, waited for.
 
 use super::parts::Parts;
+use super::python::Hook;
 use super::start;
 use crate::args::RunArgs;
 use anyhow::Context;
@@ -34,6 +35,7 @@ impl Job {
         args: &RunArgs,
         parts: &Parts,
         library: &Path,
+        hook: &Hook,
         held: bool,
     ) -> std::io::Result<Self> {
         // Before the job is there, so that no signal is missed.
@@ -57,6 +59,7 @@ impl Job {
             .env(OUTPUT_VARIABLE, parts.folder())
             .env(BUDGET_VARIABLE, &args.budget)
             .env(WHOLE_VARIABLE, args.whole.to_string());
+        command.envs(hook.path());
         // Another profiler's library is what the user asked for before us.
         if std::env::var_os(INJECTION_VARIABLE).is_none() {
             command.env(INJECTION_VARIABLE, library);

@@ -3,6 +3,7 @@
 mod counters;
 mod job;
 mod parts;
+mod python;
 mod sidecar;
 mod start;
 
@@ -31,9 +32,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     let parts = Parts::create(&output)?;
     let library = parts.library()?;
+    let hook = python::Hook::install(args, parts.folder());
     let usable = sidecar::usable(args);
     let start = MonotonicClock::read();
-    let mut job = match job::Job::start(args, &parts, &library, usable.is_ok()) {
+    let mut job = match job::Job::start(args, &parts, &library, &hook, usable.is_ok()) {
         Ok(job) => job,
         Err(error) => {
             complain(
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     counters.finish();
     let mut notes = Vec::new();
     notes.extend(beside.finish());
+    notes.extend(hook.absent(args));
     // Whatever happens from here on, the job's own end is what the caller gets to see.
     if let Err(error) = report(&parts, &name, job.pid(), start, notes, &output) {
         complain("error", &crate::output::describe(&error));

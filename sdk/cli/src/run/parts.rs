@@ -79,10 +79,13 @@ impl Parts {
     pub(super) fn join(&self, name: &str, pid: u32, start: MonoTime) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
-        // The first gives the trace its process: rank 0, or the one that used its devices most.
-        found.sort_by_key(|part| {
-            let rank = part.trace.meta.distributed.map(|of| of.rank);
-            (rank.unwrap_or(u32::MAX), Reverse(operations(&part.trace)))
+        found.extend(super::python::parts(&self.0, start, &mut notes));
+        // The first gives the trace its process: rank 0, or the one that used its devices most; without
+        // devices, the one with the most steps.
+        found.sort_by_key(|Part { trace, .. }| {
+            let rank = trace.meta.distributed.map_or(u32::MAX, |of| of.rank);
+            let weight = (operations(trace), super::python::steps(trace));
+            (rank, Reverse(weight))
         });
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
         let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());

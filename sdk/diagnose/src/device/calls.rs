@@ -164,53 +164,63 @@ fn activity(kind: CallKind, op: Option<OpKind>) -> Activity {
     }
 }
 
-/// What a call of this name is for: `cudaMalloc`, `cuMemAlloc_v2`, `cudaStreamSynchronize`...
+/// What a call of this name is for: `cudaMalloc`, `cuMemAlloc_v2`, `hipStreamSynchronize`,
+/// `urQueueFinish`...
 fn kind(name: &str) -> CallKind {
-    let call = name
-        .strip_prefix("cuda")
-        .or_else(|| name.strip_prefix("cu"))
-        .unwrap_or(name);
+    // Longer heads first.
+    let heads = ["cuda", "hip", "cu", "ur", "ze"];
+    let call = heads.iter().find_map(|head| name.strip_prefix(head));
+    let call = call.unwrap_or(name);
     let starts = |heads: &[&str]| heads.iter().any(|head| call.starts_with(head));
+    let compiler = name.starts_with("nvrtc") || name.starts_with("hiprtc");
     if starts(&["StreamWaitEvent"]) {
         CallKind::StreamWait
-    } else if call.contains("Synchronize") {
+    } else if call.contains("Synchronize") || starts(&["QueueFinish", "EventWait"]) {
         CallKind::Sync
-    } else if starts(&["Module", "Library", "Link"]) || name.starts_with("nvrtc") {
-        match call.contains("Load") || call.contains("Link") || name.contains("Compile") {
+    } else if starts(&["Module", "Library", "Link", "Program"]) || compiler {
+        const COMPILES: [&str; 4] = ["Load", "Link", "Build", "CreateWithIL"];
+        match COMPILES.iter().any(|verb| call.contains(verb)) || name.contains("Compile") {
             true => CallKind::Compile,
             false => CallKind::Other,
         }
-    } else if starts(&["Memcpy"]) {
+    } else if starts(&["Memcpy", "EnqueueUSMMemcpy"]) {
         CallKind::Copy {
-            synchronous: !call.contains("Async"),
+            synchronous: starts(&["Memcpy"]) && !call.contains("Async"),
         }
-    } else if starts(&[
-        "Malloc",
-        "Free",
-        "HostAlloc",
-        "HostRegister",
-        "HostUnregister",
-        "MemAlloc",
-        "MemFree",
-        "MemHostAlloc",
-        "MemHostRegister",
-        "MemHostUnregister",
-        "MemCreate",
-        "MemRelease",
-        "MemMap",
-        "MemUnmap",
-        "MemSetAccess",
-        "MemAddress",
-        "ArrayCreate",
-        "ArrayDestroy",
-        "MemPoolTrim",
-        "MemPoolCreate",
-    ]) {
+    } else if starts(&ALLOCATES) {
         CallKind::Alloc
     } else {
         CallKind::Other
     }
 }
+
+/// How the names of calls begin that allocate or free, without the head of their library.
+const ALLOCATES: [&str; 24] = [
+    "Malloc",
+    "ExtMalloc",
+    "Free",
+    "HostAlloc",
+    "HostMalloc",
+    "HostFree",
+    "HostRegister",
+    "HostUnregister",
+    "MemAlloc",
+    "MemFree",
+    "MemHostAlloc",
+    "MemHostRegister",
+    "MemHostUnregister",
+    "MemCreate",
+    "MemRelease",
+    "MemMap",
+    "MemUnmap",
+    "MemSetAccess",
+    "MemAddress",
+    "ArrayCreate",
+    "ArrayDestroy",
+    "MemPoolTrim",
+    "MemPoolCreate",
+    "USM",
+];
 
 #[cfg(test)]
 mod tests {
@@ -235,6 +245,20 @@ mod tests {
             ("cudaLaunchKernel", CallKind::Other),
             ("cudaMemsetAsync", CallKind::Other),
             ("cudaMemGetInfo", CallKind::Other),
+            ("hipMalloc", CallKind::Alloc),
+            ("hipHostFree", CallKind::Alloc),
+            ("hipStreamSynchronize", CallKind::Sync),
+            ("hipMemcpyWithStream", CallKind::Copy { synchronous: true }),
+            ("hipMemcpyAsync", CallKind::Copy { synchronous: false }),
+            ("hipModuleLoadData", CallKind::Compile),
+            ("hiprtcCompileProgram", CallKind::Compile),
+            ("hipLaunchKernel", CallKind::Other),
+            ("hipStreamWaitEvent", CallKind::StreamWait),
+            ("urQueueFinish", CallKind::Sync),
+            ("urUSMDeviceAlloc", CallKind::Alloc),
+            ("urEnqueueUSMMemcpy", CallKind::Copy { synchronous: false }),
+            ("urProgramBuild", CallKind::Compile),
+            ("urEnqueueKernelLaunch", CallKind::Other),
         ] {
             assert_eq!(kind(name), expected, "{name}");
         }

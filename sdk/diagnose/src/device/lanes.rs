@@ -2,7 +2,7 @@
 
 use super::calls::Call;
 use crate::cause::Cause;
-use crate::foreign::Meaning;
+use crate::foreign::{COMPILES, Meaning};
 use crate::id_map::IdMap;
 use crate::partition::{Claim, partition};
 use crate::rules::Activity;
@@ -227,7 +227,7 @@ fn union(mut spans: Vec<Interval>) -> Vec<Interval> {
 fn phase_activity(name: &str) -> Option<Activity> {
     let lower = name.get(..16.min(name.len())).map(str::to_ascii_lowercase);
     let starts = |head| lower.as_ref().is_some_and(|name| name.starts_with(head));
-    if starts("compile") || starts("autotune") || name.contains("dynamo_timed") {
+    if starts("compile") || starts("autotune") || name.ends_with(COMPILES) {
         return Some(Activity::Compiles);
     }
     if starts("stag") {

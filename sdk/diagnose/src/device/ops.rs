@@ -106,12 +106,14 @@ fn is_nccl(name: &str) -> bool {
         .any(|four| four.eq_ignore_ascii_case(b"nccl"))
 }
 
-/// What the name of a copy says, in the words of CUPTI: `Memcpy HtoD (Pageable -> Device)`.
+/// What the name of a copy says, in the words of CUPTI: `Memcpy HtoD (Pageable -> Device)`. Where they
+/// are not NVIDIA's, the host is an `M`, and whether its memory is pinned is not said.
 fn copy(name: &str) -> OpKind {
+    let any = |words: &[&str]| words.iter().any(|word| name.contains(word));
     OpKind::Copy {
         pageable: name.contains("Pageable"),
-        to_host: name.contains("DtoH"),
-        on_device: name.contains("DtoD") || name.contains("PtoP"),
+        to_host: any(&["DtoH", "D2M", "D2H", "DeviceToHost"]),
+        on_device: any(&["DtoD", "PtoP", "D2D", "DeviceToDevice"]),
     }
 }
 

@@ -4,7 +4,7 @@ use super::Host;
 use super::ops::Device;
 use crate::rules::{STANDS_OUT_FACTOR, STANDS_OUT_MAX_NS, STANDS_OUT_MIN_NS};
 use crate::stats::Distribution;
-use gpustall_trace::{Interval, Nanos, TraceTime};
+use gpustall_trace::{Interval, Nanos};
 
 /// The gaps between the calls that submit work to one device.
 #[derive(Debug, Default)]
@@ -16,22 +16,20 @@ pub(crate) struct Rhythm {
 }
 
 impl Rhythm {
-    /// The rhythm of a device's launches in `window`. What marks or calls explain does not count
-    /// as part of a gap.
+    /// The rhythm of a device's launches in `window`, the start of which counts as one. What marks or
+    /// calls explain does not count as part of a gap.
     pub(crate) fn of(host: &Host<'_>, device: &Device, window: Interval) -> Self {
         let mut calls: Vec<usize> = device.ops.iter().filter_map(|op| op.call).collect();
         calls.sort_unstable();
         calls.dedup();
         let mut gaps: Vec<(Interval, Nanos)> = Vec::with_capacity(calls.len());
-        let mut free: Option<TraceTime> = None;
+        let mut free = window.start;
         for call in calls.iter().filter_map(|&i| host.calls.get(i)) {
-            if let Some(start) = free {
-                let gap = Interval::new(start, call.span.start.max(start)).intersection(window);
-                if !gap.is_empty() {
-                    gaps.push((gap, host.unexplained(call.track, gap)));
-                }
+            let gap = Interval::new(free, call.span.start.max(free)).intersection(window);
+            if !gap.is_empty() {
+                gaps.push((gap, host.unexplained(call.track, gap)));
             }
-            free = Some(free.map_or(call.span.end, |free| free.max(call.span.end)));
+            free = free.max(call.span.end);
         }
         let median = Distribution::of(gaps.iter().map(|&(_, own)| own)).p50_ns;
         let usual = stands_out_from(median);

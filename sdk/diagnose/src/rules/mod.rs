@@ -206,8 +206,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "stretch",
         charges: "host.compute",
-        definition: "Within a stretch between two launches that, less what the rules above \
-            charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
+        definition: "Within a stretch between two launches, or from the start of the window to the \
+            first one, that, less what the rules above charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
             times the p95 gap of the run, or at least 10 ms; not within that own work. The p95 is \
             of the gaps that are below 1 ms or below 8 times their median, and below 10 ms.",
         test: |m| when(m.stands_out, Cause::HostCompute),

@@ -9,6 +9,7 @@
 pub mod device;
 pub mod kernel;
 pub mod planted;
+pub mod pytorch;
 
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{

@@ -35,19 +35,17 @@ impl<'a> Host<'a> {
             matches!(call.kind, CallKind::Submit(_)) && self.own.iter().any(|op| op.id == call.id)
         };
         let mut gaps = Vec::new();
-        let mut free = None;
+        let mut free = window.0;
         for call in self.run.calls.iter().filter(submits) {
-            if let Some(from) = free {
-                let gap = (u64::max(from, window.0), call.start.min(window.1));
-                if gap.0 < gap.1 {
-                    let open = |&t: &u64| {
-                        self.explains(call.thread, t).is_none()
-                            && self.held_up(call.thread, false, t).is_none()
-                    };
-                    gaps.push((gap, (gap.0..gap.1).filter(open).count() as u64 * unit));
-                }
+            let gap = (free, call.start.min(window.1));
+            if gap.0 < gap.1 {
+                let open = |&t: &u64| {
+                    self.explains(call.thread, t).is_none()
+                        && self.held_up(call.thread, false, t).is_none()
+                };
+                gaps.push((gap, (gap.0..gap.1).filter(open).count() as u64 * unit));
             }
-            free = Some(free.unwrap_or(0).max(call.end));
+            free = free.max(call.end);
         }
         let mut lengths: Vec<u64> = gaps.iter().map(|&(_, own)| own).collect();
         let from = |gap: u64| (8 * gap).clamp(1_000_000, 10_000_000);

@@ -39,8 +39,13 @@ pub(super) fn category(name_in_file: &[u8], slice_name: &[u8]) -> Option<Categor
         b"gpu_memset" => (cat::GPU_MEMSET, Place::Stream, false),
         b"gpu_user_annotation" => (cat::GPU_USER_ANNOTATION, Place::Annotations, false),
         b"cuda_sync" => (cat::CUDA_SYNC, Place::Waits, false),
-        b"cuda_runtime" => (cat::CUDA_RUNTIME, Place::Thread, false),
-        b"cuda_driver" => (cat::CUDA_DRIVER, Place::Thread, false),
+        // Those of AMD's devices stand under CUDA's names, those of others under their own.
+        b"cuda_runtime" | b"xpu_runtime" | b"privateuse1_runtime" => {
+            (cat::CUDA_RUNTIME, Place::Thread, false)
+        }
+        b"cuda_driver" | b"xpu_driver" | b"privateuse1_driver" => {
+            (cat::CUDA_DRIVER, Place::Thread, false)
+        }
         b"cpu_op" => (cat::CPU_OP, Place::Thread, false),
         b"user_annotation" => (cat::USER_ANNOTATION, Place::Thread, false),
         b"python_function" => (cat::PYTHON_FUNCTION, Place::Thread, false),

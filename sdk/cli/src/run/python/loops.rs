@@ -1,0 +1,293 @@
+//! From the marks of a process to its loops over loaders, and their steps.
+
+use super::record::{IterationInfo, Kind, Mark, Recording};
+use std::collections::{BTreeMap, HashMap};
+
+/// How a `next()` ended; the hook's numbers.
+const END: u32 = 1;
+const ERROR: u32 = 2;
+const OUTCOME: u32 = 3;
+const NO_GRADIENTS: u32 = 4;
+
+/// How a call of `next()` ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Batch,
+    End,
+    Error,
+    /// It had not come back when the recording ended.
+    Open,
+}
+
+/// A batch, as its worker counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Made {
+    /// Process of the worker.
+    pub(super) pid: u32,
+    /// Which iteration of the worker.
+    pub(super) served: u32,
+    /// Which batch of that.
+    pub(super) n: u64,
+}
+
+/// One call of `next()`. Times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call {
+    pub(super) tid: u32,
+    pub(super) start: u64,
+    /// 0 where it did not end.
+    pub(super) end: u64,
+    pub(super) outcome: Outcome,
+    /// Whether gradients were wanted.
+    pub(super) gradients: bool,
+    /// The batch, if a worker made it.
+    pub(super) made: Option<Made>,
+}
+
+/// One iteration over a loader.
+#[derive(Debug, Clone)]
+pub(super) struct Loop {
+    pub(super) info: IterationInfo,
+    pub(super) calls: Vec<Call>,
+    /// When its iterator was dropped.
+    dropped: Option<u64>,
+    /// If it gave one batch and was left: when the next one of a chain of such began.
+    succeeded: Option<u64>,
+    /// Whether the loader was iterated again on its thread.
+    again: bool,
+    /// Whether it only gave one batch and was left, and is no part of a chain.
+    peek: bool,
+}
+
+/// How the end of a step is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum StepEnd {
+    At(u64),
+    /// The recording ended in it.
+    Open,
+    /// The loop was left, nobody knows when.
+    Unknown,
+}
+
+impl Loop {
+    /// The calls that gave a batch, with the end of the step that each began.
+    pub(super) fn steps(&self) -> impl Iterator<Item = (&Call, StepEnd)> {
+        let calls = self.calls.iter().enumerate();
+        calls
+            .filter(|(_, call)| call.outcome == Outcome::Batch && !self.peek)
+            .map(|(i, call)| {
+                let next = self.calls.get(i + 1).map(|next| next.start);
+                let end = next.or(self.succeeded).or(self.dropped);
+                (call, end.map_or(self.left(), StepEnd::At))
+            })
+    }
+
+    /// The end of the last step where nothing tells it.
+    fn left(&self) -> StepEnd {
+        match self.again {
+            true => StepEnd::Unknown,
+            false => StepEnd::Open,
+        }
+    }
+
+    /// Whether it gave one batch, and was left before its end.
+    fn single(&self) -> bool {
+        matches!(self.calls.as_slice(), [one] if one.outcome == Outcome::Batch)
+    }
+}
+
+/// The loops of a process, in the order in which they began.
+pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
+    let mut loops: BTreeMap<u32, Loop> = BTreeMap::new();
+    for info in &recording.iterations {
+        let of = Loop {
+            info: info.clone(),
+            calls: Vec::new(),
+            dropped: None,
+            succeeded: None,
+            again: false,
+            peek: false,
+        };
+        loops.insert(info.number, of);
+    }
+    let mut open: HashMap<(u32, u32), u64> = HashMap::new();
+    for mark in &recording.marks {
+        let Some(of) = loops.get_mut(&mark.a) else {
+            continue;
+        };
+        match mark.kind {
+            Kind::Asked => {
+                open.insert((mark.tid, mark.a), mark.start);
+            }
+            Kind::Next => {
+                open.remove(&(mark.tid, mark.a));
+                of.calls.push(call(mark));
+            }
+            Kind::Dropped => of.dropped = Some(mark.start),
+            _ => {}
+        }
+    }
+    for ((tid, number), start) in open {
+        if let Some(of) = loops.get_mut(&number) {
+            of.calls.push(Call {
+                tid,
+                start,
+                end: 0,
+                outcome: Outcome::Open,
+                gradients: true,
+                made: None,
+            });
+        }
+    }
+    let mut loops: Vec<Loop> = loops.into_values().collect();
+    for of in &mut loops {
+        of.calls.sort_by_key(|call| call.start);
+    }
+    loops.sort_by_key(|of| of.info.start);
+    chain(&mut loops);
+    loops
+}
+
+fn call(mark: &Mark) -> Call {
+    Call {
+        tid: mark.tid,
+        start: mark.start,
+        end: mark.end,
+        outcome: match mark.d & OUTCOME {
+            END => Outcome::End,
+            ERROR => Outcome::Error,
+            _ => Outcome::Batch,
+        },
+        gradients: mark.d & NO_GRADIENTS == 0,
+        made: (mark.b > 0).then_some(Made {
+            pid: mark.b,
+            served: mark.c,
+            n: mark.n,
+        }),
+    }
+}
+
+/// `next(iter(loader))` in every step makes a loop of each step, which goes on to the next one. A
+/// single such loop only looks at a batch.
+fn chain(loops: &mut [Loop]) {
+    let mut of_loader: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for (i, of) in loops.iter().enumerate() {
+        let key = (of.info.loader, of.info.thread);
+        of_loader.entry(key).or_default().push(i);
+    }
+    for chained in of_loader.into_values() {
+        let mut before = false;
+        for (at, &i) in chained.iter().enumerate() {
+            let single = loops[i].single();
+            let next = chained.get(at + 1).copied();
+            let start = next.map(|next| loops[next].info.start);
+            let goes_on = single && next.is_some_and(|next| loops[next].single());
+            loops[i].peek = single && !before && !goes_on;
+            loops[i].succeeded = start.filter(|_| goes_on);
+            loops[i].again = start.is_some();
+            before = single;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(kind: Kind, number: u32, start: u64, end: u64, d: u32) -> Mark {
+        Mark {
+            kind,
+            start,
+            end,
+            cpu: None,
+            ready: None,
+            n: 0,
+            tid: 7,
+            a: number,
+            b: 0,
+            c: 0,
+            d,
+        }
+    }
+
+    /// Loops of one loader: of each, the calls of `next()`, and when it was dropped.
+    fn recording(of: &[(&[(u64, u64, u32)], Option<u64>)]) -> Recording {
+        let mut recording = Recording::default();
+        for (number, (calls, dropped)) in (1..).zip(of) {
+            let start = calls[0].0 - 1;
+            recording.iterations.push(IterationInfo {
+                number,
+                loader: 1,
+                thread: 7,
+                start,
+                end: start + 1,
+                workers: Vec::new(),
+            });
+            for &(start, end, how) in *calls {
+                let asked = mark(Kind::Asked, number, start, 0, 0);
+                recording.marks.push(asked);
+                if end > 0 {
+                    let next = mark(Kind::Next, number, start, end, how);
+                    recording.marks.push(next);
+                }
+            }
+            let dropped = dropped.map(|at| mark(Kind::Dropped, number, at, at, 0));
+            recording.marks.extend(dropped);
+        }
+        recording
+    }
+
+    fn ends(recording: &Recording) -> Vec<(u64, StepEnd)> {
+        let loops = loops(recording);
+        let steps = loops.iter().flat_map(|of| of.steps());
+        steps.map(|(call, end)| (call.start, end)).collect()
+    }
+
+    #[test]
+    fn a_step_goes_from_one_call_to_the_next_and_the_last_one_to_the_end_of_the_loop() {
+        let whole = recording(&[(&[(10, 12, 0), (20, 21, 0), (30, 33, END)], Some(34))]);
+        let expected = [(10, StepEnd::At(20)), (20, StepEnd::At(30))];
+        assert_eq!(ends(&whole), expected);
+        let left = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(25))]);
+        assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
+    }
+
+    #[test]
+    fn a_recording_that_ends_in_a_step_or_a_call_leaves_it_open() {
+        let step = recording(&[(&[(10, 12, 0), (20, 21, 0)], None)]);
+        assert_eq!(ends(&step)[1], (20, StepEnd::Open));
+        let call = recording(&[(&[(10, 12, 0), (20, 0, 0)], None)]);
+        assert_eq!(ends(&call), [(10, StepEnd::At(20))]);
+        let of = &loops(&call)[0];
+        assert_eq!(of.calls[1].outcome, Outcome::Open);
+    }
+
+    #[test]
+    fn a_loop_of_persistent_workers_that_was_left_ends_nobody_knows_when() {
+        let two = recording(&[
+            (&[(10, 12, 0), (20, 21, 0)], None),
+            (&[(50, 52, 0), (60, 61, 0), (70, 71, END)], None),
+        ]);
+        assert_eq!(ends(&two)[1], (20, StepEnd::Unknown));
+    }
+
+    #[test]
+    fn one_batch_from_each_of_many_loops_is_a_loop_and_from_one_alone_a_look() {
+        let chain = recording(&[
+            (&[(10, 12, 0)], Some(13)),
+            (&[(20, 22, 0)], Some(23)),
+            (&[(30, 32, 0)], Some(33)),
+        ]);
+        let expected = [
+            (10, StepEnd::At(19)),
+            (20, StepEnd::At(29)),
+            (30, StepEnd::At(33)),
+        ];
+        assert_eq!(ends(&chain), expected);
+        let look = recording(&[
+            (&[(10, 12, 0)], Some(13)),
+            (&[(20, 22, 0), (25, 26, 0), (30, 31, END)], None),
+        ]);
+        assert_eq!(ends(&look), [(20, StepEnd::At(25)), (25, StepEnd::At(30))]);
+    }
+}

@@ -1,0 +1,118 @@
+//! The hook for unchanged Python programs: put before them, and what it left read.
+//!
+//! Python imports `sitecustomize` from the first folder of its path as it starts. A folder of ours
+//! there has PyTorch's DataLoader and optimizers marked, once the program imports them. Each process
+//! leaves its marks in the folder of the job's parts; those of a process with loops over loaders and
+//! of its workers become one part of the trace, in the words of the SDK.
+
+mod drawing;
+mod kinds;
+mod loops;
+mod record;
+#[cfg(test)]
+mod recorded_tests;
+mod stages;
+mod story;
+
+use crate::args::RunArgs;
+use gpustall_inject::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
+use gpustall_trace::{MonoTime, MonotonicClock, Part, Trace, vocab};
+use record::Recording;
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where Python looks for modules first.
+const PATH_VARIABLE: &str = "PYTHONPATH";
+
+/// The hook's folder, if it could be made.
+pub(super) struct Hook {
+    folder: Option<PathBuf>,
+}
+
+impl Hook {
+    /// Unpacks the hook into the folder of the job's parts, unless the user does not want it.
+    pub(super) fn install(args: &RunArgs, parts: &Path) -> Self {
+        let folder = parts.join("python");
+        let unpack = || -> std::io::Result<()> {
+            for (name, text) in PYTHON_HOOK {
+                let path = folder.join(name);
+                path.parent().map_or(Ok(()), fs::create_dir_all)?;
+                fs::write(path, text)?;
+            }
+            Ok(())
+        };
+        let made = !args.no_python && unpack().is_ok();
+        let folder = made.then_some(folder);
+        Self { folder }
+    }
+
+    /// The variable that has Python find the hook first, and then what it would have found anyway.
+    pub(super) fn path(&self) -> Option<(&'static str, OsString)> {
+        let mut path = self.folder.clone()?.into_os_string();
+        if let Some(before) = std::env::var_os(PATH_VARIABLE).filter(|path| !path.is_empty()) {
+            path.push(":");
+            path.push(before);
+        }
+        Some((PATH_VARIABLE, path))
+    }
+
+    /// If the job is a Python program that did not load the hook: what to tell the user.
+    pub(super) fn absent(&self, args: &RunArgs) -> Option<String> {
+        let program = Path::new(args.command.first()?).file_name()?;
+        if !program.to_string_lossy().starts_with("python") {
+            return None;
+        }
+        let why = match &self.folder {
+            None if args.no_python => "--no-python was given",
+            None => "the hook could not be written to the folder of the trace",
+            Some(folder) if folder.join(PYTHON_HOOK_LOADED).exists() => return None,
+            Some(_) => {
+                "Python was told not to load it (-I, -E or -S), or another PYTHONPATH was set"
+            }
+        };
+        Some(format!(
+            "Steps and data waits of PyTorch loaders were not recorded: {why}."
+        ))
+    }
+}
+
+/// What the hook saw of each process with loops over loaders, and of its workers.
+pub(super) fn parts(folder: &Path, start: MonoTime, notes: &mut Vec<String>) -> Vec<Part> {
+    let recordings = match record::read(folder) {
+        Ok(recordings) => recordings,
+        Err(error) => {
+            notes.push(format!(
+                "The marks of Python programs could not be read: {error}."
+            ));
+            return Vec::new();
+        }
+    };
+    let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
+    notes.extend(told.into_iter().cloned());
+    let now = MonotonicClock::read();
+    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
+    let trains =
+        |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
+    let part = |trainer: &Recording| {
+        let pids = trainer.iterations.iter().flat_map(|of| &of.workers);
+        let pids: BTreeSet<&u32> = pids.collect();
+        let workers: Vec<&Recording> = recordings
+            .iter()
+            .filter(|of| of.worker.is_some() && pids.contains(&of.process.pid))
+            .collect();
+        Part {
+            label: format!("python.{}", trainer.process.pid),
+            trace: story::trace(trainer, &workers, start, now),
+        }
+    };
+    recordings.iter().filter(trains).map(part).collect()
+}
+
+/// Steps in a trace.
+pub(super) fn steps(trace: &Trace) -> usize {
+    let step = trace.strings.find(vocab::cat::STEP);
+    let slices = trace.slices.iter();
+    slices.filter(|slice| Some(slice.cat) == step).count()
+}

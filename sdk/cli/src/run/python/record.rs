@@ -1,0 +1,216 @@
+//! Reading what the hook left: the marks and the details of each Python process.
+
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Bytes of one mark.
+pub(super) const MARK_BYTES: usize = 64;
+/// First number of a file of marks.
+const FORMAT: u64 = 0x3173_6b72_616d_7067;
+/// A number that was not measured.
+const UNKNOWN: u64 = u64::MAX;
+
+/// What a mark says; the hook's `marks.py` describes their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Asked,
+    Next,
+    GetBegan,
+    Get,
+    CollateBegan,
+    Collate,
+    Sampled,
+    Pinned,
+    Optimized,
+    Dropped,
+}
+
+impl Kind {
+    fn of(number: u32) -> Option<Self> {
+        Some(match number {
+            2 => Kind::Asked,
+            3 => Kind::Next,
+            4 => Kind::GetBegan,
+            5 => Kind::Get,
+            6 => Kind::CollateBegan,
+            7 => Kind::Collate,
+            8 => Kind::Sampled,
+            9 => Kind::Pinned,
+            10 => Kind::Optimized,
+            11 => Kind::Dropped,
+            _ => return None,
+        })
+    }
+}
+
+/// One mark. Times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Mark {
+    pub(super) kind: Kind,
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) cpu: Option<u64>,
+    pub(super) ready: Option<u64>,
+    pub(super) n: u64,
+    pub(super) tid: u32,
+    pub(super) a: u32,
+    pub(super) b: u32,
+    pub(super) c: u32,
+    pub(super) d: u32,
+}
+
+impl Mark {
+    fn of(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
+        let wide = |i: usize| {
+            let at = i * 8;
+            u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+        };
+        let short = |i: usize| {
+            let at = 40 + i * 4;
+            u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
+        };
+        let known = |i| Some(wide(i)).filter(|&number| number != UNKNOWN);
+        let start = wide(0);
+        Some(Self {
+            kind: Kind::of(short(5))?,
+            start,
+            end: wide(1).max(start),
+            cpu: known(2),
+            ready: known(3),
+            n: wide(4),
+            tid: short(0),
+            a: short(1),
+            b: short(2),
+            c: short(3),
+            d: short(4),
+        })
+    }
+}
+
+/// What a process says of itself.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ProcessInfo {
+    pub(super) pid: u32,
+    pub(super) ppid: u32,
+    pub(super) mono_ns: u64,
+    pub(super) unix_ns: u64,
+    pub(super) argv: Vec<String>,
+    pub(super) cpus: u32,
+    pub(super) python: String,
+    pub(super) torch: String,
+    pub(super) rank: String,
+    pub(super) world_size: String,
+}
+
+impl ProcessInfo {
+    /// What people call the process: its script.
+    pub(super) fn script(&self) -> String {
+        let word = self.argv.first().map_or("", String::as_str);
+        match Path::new(word).file_name() {
+            Some(name) if word != "-c" && word != "-m" => name.to_string_lossy().into_owned(),
+            _ => "python".to_owned(),
+        }
+    }
+}
+
+/// A loader of the program.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LoaderInfo {
+    pub(super) number: u32,
+    /// Where it was made, as `train.py:42`.
+    pub(super) place: Option<String>,
+}
+
+/// A loop over a loader.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct IterationInfo {
+    pub(super) number: u32,
+    pub(super) loader: u32,
+    pub(super) thread: u32,
+    /// From when to when `iter()` took.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Processes of its workers.
+    pub(super) workers: Vec<u32>,
+}
+
+/// A worker process, in one iteration.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct WorkerInfo {
+    pub(super) id: u32,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Detail {
+    Process(ProcessInfo),
+    Loader(LoaderInfo),
+    Iteration(IterationInfo),
+    Worker(WorkerInfo),
+    Note(String),
+}
+
+/// What one process left.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Recording {
+    pub(super) process: ProcessInfo,
+    pub(super) loaders: BTreeMap<u32, LoaderInfo>,
+    pub(super) iterations: Vec<IterationInfo>,
+    /// If it is a worker of a loader.
+    pub(super) worker: Option<WorkerInfo>,
+    pub(super) notes: Vec<String>,
+    pub(super) marks: Vec<Mark>,
+    /// Marks that found no room.
+    pub(super) lost: u64,
+}
+
+/// The recordings in a folder, by process.
+pub(super) fn read(folder: &Path) -> std::io::Result<Vec<Recording>> {
+    let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
+    let marks = |path: &PathBuf| path.extension().is_some_and(|of| of == "marks");
+    let mut paths: Vec<PathBuf> = entries.filter(marks).collect();
+    paths.sort();
+    let mut found = Vec::new();
+    for path in paths {
+        let details = fs::read_to_string(path.with_extension("details")).unwrap_or_default();
+        found.extend(recording(&fs::read(&path)?, &details));
+    }
+    found.sort_by_key(|recording: &Recording| recording.process.pid);
+    Ok(found)
+}
+
+/// What the two files of a process say; `None` if they are not of this format, or the process ended
+/// before it could say who it is.
+pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
+    let (slots, _) = marks.as_chunks::<MARK_BYTES>();
+    let (head, slots) = slots.split_first()?;
+    let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
+    if number(0) != FORMAT {
+        return None;
+    }
+    let mut found = Recording {
+        lost: number(16),
+        marks: slots.iter().filter_map(Mark::of).collect(),
+        ..Recording::default()
+    };
+    for line in details.lines() {
+        // The last line may be cut off.
+        match serde_json::from_str(line) {
+            Ok(Detail::Process(process)) => found.process = process,
+            Ok(Detail::Loader(loader)) => {
+                found.loaders.insert(loader.number, loader);
+            }
+            Ok(Detail::Iteration(iteration)) => found.iterations.push(iteration),
+            Ok(Detail::Worker(worker)) => found.worker = Some(worker),
+            Ok(Detail::Note(note)) => found.notes.push(note),
+            Err(_) => {}
+        }
+    }
+    (found.process.pid > 0).then_some(found)
+}

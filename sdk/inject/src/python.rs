@@ -1,0 +1,32 @@
+//! The hook for Python programs, carried as text.
+
+/// The files of the hook, by their paths in the folder that comes first on `PYTHONPATH`.
+pub const PYTHON_HOOK: [(&str, &str); 6] = [
+    (
+        "sitecustomize.py",
+        include_str!("../python/sitecustomize.py"),
+    ),
+    (
+        "gpustall_hook/__init__.py",
+        include_str!("../python/gpustall_hook/__init__.py"),
+    ),
+    (
+        "gpustall_hook/imports.py",
+        include_str!("../python/gpustall_hook/imports.py"),
+    ),
+    (
+        "gpustall_hook/marks.py",
+        include_str!("../python/gpustall_hook/marks.py"),
+    ),
+    (
+        "gpustall_hook/dataloader.py",
+        include_str!("../python/gpustall_hook/dataloader.py"),
+    ),
+    (
+        "gpustall_hook/optimizer.py",
+        include_str!("../python/gpustall_hook/optimizer.py"),
+    ),
+];
+
+/// A file of this name lies in that folder once a Python process has loaded the hook.
+pub const PYTHON_HOOK_LOADED: &str = "loaded";
