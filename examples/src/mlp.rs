@@ -1,6 +1,6 @@
 //! A network of two layers.
 
-use crate::rows::{Batch, FEATURES};
+use crate::rows::{Batch, FEATURES, Rows};
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::prelude::*;
@@ -59,4 +59,15 @@ impl Trainer {
         self.model = self.optimizer.step(0.01, self.model, gradients);
         self
     }
+}
+
+/// One step on `rows` rows that nobody measures: a GPU's kernels are compiled in the first one.
+///
+/// # Errors
+///
+/// Those of the device.
+pub fn warm_up(rows: usize, device: &Device) -> anyhow::Result<()> {
+    let batch = Rows::generate(rows).slice(0..rows, device);
+    Trainer::new(&device.clone().autodiff()).step(batch);
+    Ok(device.sync()?)
 }
