@@ -112,7 +112,7 @@ fn main() -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)?;
     let cpus = keep_on(args.cpus)?;
     let device = args.device.device();
-    warm_up(args.batch_size, &device)?;
+    warm_up(args.batch_size, &args.out, &device)?;
     let way = Way::run(&format!("cpus-{cpus}"), &args.out, &device, || train(&args))?;
     println!(
         "{} workers on {cpus} CPUs: {:.2} ms a step",

@@ -148,7 +148,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn run(args: &Args, path: &Path) -> anyhow::Result<()> {
-    warm_up(args.batch_size, &args.device.device())?;
+    warm_up(args.batch_size, &args.out, &args.device.device())?;
     let samples = Samples::create(path, args.steps * args.batch_size)?;
     let record = |workers: usize| -> anyhow::Result<Way> {
         let name = format!("workers-{workers}");

@@ -158,7 +158,8 @@ fn main() -> anyhow::Result<()> {
         "--batch-size, --width, --steps and --read-every must be at least 1"
     );
     std::fs::create_dir_all(&args.out)?;
-    let mut training = Some(Training::new(&args));
+    // Made in the first session: CUPTI must be there before CUDA is used for the first time.
+    let mut training: Option<Training> = None;
     let mut record = |name: &str, steps: usize, read_every: usize| {
         let device = args.device.device();
         let way = Way::run(name, &args.out, &device, || {
