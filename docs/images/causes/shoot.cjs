@@ -49,13 +49,19 @@ async function shoot(page, base, file) {
     shown.sort((a, b) => rank(a) - rank(b)).forEach(node => node.pin());
   }, tracks(cause));
   await sleep(1500);
-  // Select the longest stall of the cause: its arrows are drawn.
+  // Select what filled the longest stall of the cause, or the stall: the arrows of that are drawn.
   await page.evaluate(async cause => {
     const {trace} = window.app;
-    const rows = await trace.engine.query(`select id from slice where name glob 'starved: ${cause} *' order by dur desc limit 1`);
-    trace.selection.selectSqlEvent('slice', rows.firstRow({id: 0}).id, {scrollToSelection: false, switchToCurrentSelectionTab: false});
+    const one = async sql => {
+      const rows = await trace.engine.query(sql);
+      return rows.numRows() > 0 ? rows.firstRow({id: 0}).id : undefined;
+    };
+    const stall = await one(`select id from slice where name glob 'starved: ${cause} *' order by dur desc limit 1`);
+    const filled = await one(`select s.id from slice s join flow f on f.slice_out = s.id or f.slice_in = s.id
+      where s.parent_id = ${stall} order by s.dur desc limit 1`);
+    trace.selection.selectSqlEvent('slice', filled ?? stall, {scrollToSelection: false});
   }, cause);
-  await sleep(1500);
+  await sleep(2500);
   const box = await page.evaluate(() => {
     const {x, y, width, height} = document.querySelector('.pf-viewer-page__pinned-track-tree').getBoundingClientRect();
     return {x, y, width: width - 14, height: height - 2};

@@ -23,7 +23,7 @@ enum Shows {
     Time(u64, u64),
     /// So many milliseconds from just before the longest stall of the first finding of this cause on.
     Longest(u64),
-    /// So many microseconds in the middle of the window.
+    /// So many microseconds from about the middle of the window on.
     Middle(u64),
 }
 
@@ -57,7 +57,7 @@ fn write(folder: &Path, mut picture: Picture) {
             (from, from + ms * 1_000_000)
         }
         Shows::Middle(us) => {
-            let from = report.window_start_ns + report.window_ns / 2;
+            let from = report.window_start_ns + report.window_ns * 3 / 7;
             (from, from + us * 1000)
         }
     };
@@ -131,7 +131,7 @@ fn recorded() -> Vec<Picture> {
         (
             "gpu.launch-latency",
             planted("cuda_graph_replay"),
-            Middle(400),
+            Middle(60),
         ),
         ("host", "cuda/mix.json.partial.gz".to_owned(), Longest(150)),
     ]
