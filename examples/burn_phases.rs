@@ -16,9 +16,11 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::prelude::*;
 use clap::Parser;
 use gpustall::instrument; // gpustall
+use gpustall::trace::vocab::{arg, cat};
+use gpustall::trace::{Slice, read};
 use gpustall_examples::mlp::Mlp;
 use gpustall_examples::rows::{RowBatcher, Rows};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Trains a two-layer MLP on a GPU and says how long the device worked for each phase.
 #[derive(Parser)]
@@ -32,6 +34,9 @@ struct Args {
     /// Workers that make batches.
     #[arg(long, default_value_t = 2)]
     workers: usize,
+    /// Wait for the device at the end of each phase, and check that what was tied to a phase ran in it.
+    #[arg(long)]
+    check: bool,
     /// The trace.
     #[arg(long, default_value = "burn_phases.trace.json.gz")]
     out: PathBuf,
@@ -60,18 +65,30 @@ fn main() -> anyhow::Result<()> {
         .set_device(device.clone().inner());
     let loader = instrument::loader("train", builder.build(instrument::dataset(rows))); // gpustall
     let mut last = 0.0;
+    let wait = |device: &Device| {
+        if args.check {
+            // What went wrong is told by the next readback.
+            let _ = device.sync();
+        }
+    };
     for batch in loader.iter() {
         let batch = batch?;
         let loss = instrument::device_phase("forward", &device, || {
             let output = model.forward(batch.rows.autodiff());
-            (output - batch.targets.autodiff()).powf_scalar(2.0).mean()
+            let loss = (output - batch.targets.autodiff()).powf_scalar(2.0).mean();
+            wait(&device);
+            loss
         });
         let value = loss.clone().inner();
         let gradients = instrument::device_phase("backward", &device, || {
-            GradientsParams::from_grads(loss.backward(), &model)
+            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            wait(&device);
+            gradients
         });
         model = instrument::device_phase("optimizer", &device, || {
-            optimizer.step(0.01, model, gradients)
+            let model = optimizer.step(0.01, model, gradients);
+            wait(&device);
+            model
         });
         let _metrics = instrument::phase("metrics");
         last = value.into_scalar::<f32>();
@@ -111,9 +128,41 @@ fn main() -> anyhow::Result<()> {
         untied.copies,
         untied.total_ns as f64 / 1e6
     );
+    if args.check {
+        check(&args.out)?;
+    }
     anyhow::ensure!(
         untied.operations() * 20 <= tied + outside.operations() + untied.operations(),
         "operations were not tied to phases"
+    );
+    Ok(())
+}
+
+/// Whether every operation that was tied to a phase ran while that phase went on.
+fn check(path: &Path) -> anyhow::Result<()> {
+    let trace = read(path)?.trace;
+    let phases = trace.slices.iter();
+    let phases: Vec<_> = phases
+        .filter(|slice| trace.text(slice.cat) == cat::PHASE)
+        .collect();
+    let tied = |slice: &Slice| trace.arg_str(&slice.args, arg::PHASE).map(str::to_owned);
+    let (mut right, mut wrong) = (0, 0);
+    for operation in &trace.slices {
+        let Some(name) = tied(operation) else {
+            continue;
+        };
+        let inside = phases.iter().any(|phase| {
+            trace.text(phase.name) == name
+                && phase.span.start <= operation.span.start
+                && operation.span.end <= phase.span.end
+        });
+        right += usize::from(inside);
+        wrong += usize::from(!inside);
+    }
+    println!("{right} operations ran in the phase that they are tied to, {wrong} did not");
+    anyhow::ensure!(
+        right > 0 && wrong == 0,
+        "operations are tied to a wrong phase"
     );
     Ok(())
 }

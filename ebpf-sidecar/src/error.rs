@@ -78,6 +78,9 @@ pub enum TrackError {
     /// There is no such process.
     #[error("there is no process {0}")]
     NoProcess(u32),
+    /// The process has ended, and only its parent has not looked yet.
+    #[error("process {0} has ended already (it is a zombie until its parent asks for its status)")]
+    Ended(u32),
     /// More threads than the map of threads holds.
     #[error(
         "the map of threads is full at {0} threads: start the recording with room for more (--max-threads)"

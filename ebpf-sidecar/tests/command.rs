@@ -10,6 +10,7 @@ use gpustall_trace::{ReadOutcome, Trace, read, vocab};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 fn sidecar(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gpustall-sidecar"));
@@ -191,6 +192,55 @@ fn a_recording_of_a_process_ends_after_its_duration() {
     let hang = trace.slices.last().unwrap();
     assert_eq!(trace.arg_str(&hang.args, vocab::arg::WAIT), Some("sleep"));
     assert_eq!(hang.span.end, trace.meta.end);
+}
+
+#[test]
+fn a_terminal_that_closes_ends_a_recording_in_order() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.trace.json");
+    // The job says when it runs, which is when it is recorded.
+    let began = folder.path().join("began");
+    let script = format!("touch {}; exec sleep 60", began.display());
+    let mut run = sidecar(&["record", "-o", file.to_str().unwrap(), "--"])
+        .args(["sh", "-c", &script])
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !began.exists() {
+        assert!(Instant::now() < deadline, "it never began");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let group = rustix::process::Pid::from_child(&run);
+    rustix::process::kill_process_group(group, rustix::process::Signal::HUP).unwrap();
+    assert!(run.wait().unwrap().code().is_some());
+    assert_eq!(trace(&file).lost_by_source(), Default::default());
+}
+
+#[test]
+fn a_process_that_has_ended_is_said_to_have_ended() {
+    if !is_root() {
+        return;
+    }
+    let mut job = Command::new("true").spawn().unwrap();
+    let stat = format!("/proc/{}/stat", job.id());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !std::fs::read_to_string(&stat).unwrap().contains(") Z ") {
+        assert!(Instant::now() < deadline, "it never ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = job.id().to_string();
+    let run = sidecar(&["record", "--pid", &pid]).output().unwrap();
+    job.wait().unwrap();
+    assert_eq!(run.status.code(), Some(1));
+    assert!(
+        text(&run.stderr).contains("has ended already"),
+        "{}",
+        text(&run.stderr)
+    );
 }
 
 #[test]

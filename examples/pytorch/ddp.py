@@ -74,8 +74,11 @@ def profiler(args, rank):
     if torch.cuda.is_available():
         activities.append(torch.profiler.ProfilerActivity.CUDA)
     path = os.path.join(args.profile, f"ddp-rank{rank}.pt.trace.json.gz")
+    # Without a schedule it would not mark the steps.
     return torch.profiler.profile(
-        activities=activities, on_trace_ready=lambda profile: profile.export_chrome_trace(path)
+        activities=activities,
+        schedule=torch.profiler.schedule(wait=0, warmup=0, active=args.steps, repeat=1),
+        on_trace_ready=lambda profile: profile.export_chrome_trace(path),
     )
 
 

@@ -5,6 +5,7 @@ mod child;
 mod progress;
 mod record;
 mod serve;
+mod signals;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;

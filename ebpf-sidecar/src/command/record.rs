@@ -1,11 +1,10 @@
 //! `record`: a process, and what it forks, to a trace file.
 
 use super::progress::{ProgressLine, recording};
-use super::{RecordArguments, child};
+use super::{RecordArguments, child, signals};
 use anyhow::{Context, Result};
 use gpustall_sidecar::{CudaClass, Options, Recorder, Recording};
 use gpustall_trace::{Nanos, Pid, write_finished};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::path::Path;
@@ -18,7 +17,7 @@ pub(super) fn run(arguments: &RecordArguments) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     let mut recorder = Recorder::start(&options(arguments))?;
     writable(&arguments.output)?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in signals::ending() {
         signal_hook::flag::register(signal, stop.clone()).context("cannot handle signals")?;
     }
     let (pid, mut job) = match arguments.pid {

@@ -1,12 +1,11 @@
 //! `serve`: sessions of the SDK get their kernel events over a socket.
 
-use super::ServeArguments;
 use super::progress::ProgressLine;
+use super::{ServeArguments, signals};
 use anyhow::{Context, Result};
 use gpustall_sidecar::Options;
 use gpustall_sidecar::serve::{DEFAULT_MAX_HELD, Report, Server, SocketOptions, Status};
 use gpustall_trace::Nanos;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -14,7 +13,7 @@ use std::process::ExitCode;
 
 pub(super) fn run(arguments: &ServeArguments) -> Result<ExitCode> {
     let (stop, signalled) = UnixStream::pair().context("cannot handle signals")?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in signals::ending() {
         let end = signalled.try_clone().context("cannot handle signals")?;
         pipe::register(signal, end).context("cannot handle signals")?;
     }

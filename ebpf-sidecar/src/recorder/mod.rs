@@ -205,8 +205,13 @@ pub(crate) fn track_process(
     wanted: impl Fn(u32) -> bool,
     shared: impl Fn(u32) -> bool,
 ) -> Result<(), TrackError> {
-    if procfs::threads(pid).is_empty() {
+    let threads = procfs::threads(pid);
+    if threads.is_empty() {
         return Err(TrackError::NoProcess(pid));
+    }
+    let dead = |&tid: &u32| matches!(procfs::state(pid, tid), Some('Z' | 'X'));
+    if threads.iter().all(dead) {
+        return Err(TrackError::Ended(pid));
     }
     // What a thread made before it was tracked itself shows in the next look, and what it makes
     // after that is tracked by the probes: when a look finds nothing new, nothing is missing.

@@ -34,9 +34,6 @@ const FIRST: (Nanos, f64) = (Nanos::new(50_000_000), 0.4);
 /// How far windows are apart where they are not of the shortest or longest kind, nanoseconds.
 const PERIOD: f64 = 3e9;
 
-/// Periods of the budget that can be saved up, at most.
-const MOST_SAVED: f64 = 2.0;
-
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Decision {
@@ -112,7 +109,8 @@ impl Governor {
         let since = self.last.max(self.whole_until);
         let passed = now.as_nanos().saturating_sub(since.as_nanos()) as f64;
         let (shortest, price) = self.next_window(budget);
-        let most = price.max(budget * PERIOD * MOST_SAVED);
+        // While a job is idle it saves for one window, not for a share of the time that it was idle.
+        let most = price.max(budget * PERIOD);
         self.saved += passed * budget - spent.saturating_sub(self.last_spent) as f64;
         self.saved = self.saved.min(most);
         (self.last, self.last_spent) = (now, spent);
@@ -286,6 +284,31 @@ mod tests {
             governor.tick(MonoTime::from_nanos(now), Nanos::new(spent));
         }
         assert!(now - began <= 200_000_000, "{}", now - began);
+    }
+
+    #[test]
+    fn an_idle_job_saves_for_one_window() {
+        let mut governor = Governor::new(Some(0.01), Nanos::ZERO, MonoTime::from_nanos(0));
+        let (mut now, mut spent) = (0, 0);
+        let mut tick = |spent: u64| {
+            now += TICK;
+            governor.tick(MonoTime::from_nanos(now), Nanos::new(spent));
+            governor.is_open()
+        };
+        for _ in 0..2_000 {
+            tick(spent);
+        }
+        // Then it works for 4 s, and capturing costs a third of it.
+        for _ in 0..80 {
+            spent += if tick(spent) { TICK / 3 } else { 0 };
+        }
+        let (window, share) = (budget_of(3_000), budget_of(4_000));
+        assert!(spent <= window + share + 2 * TICK / 3, "{spent}");
+    }
+
+    /// A budget of 1 % of so many milliseconds.
+    fn budget_of(milliseconds: u64) -> u64 {
+        milliseconds * 10_000
     }
 
     #[test]

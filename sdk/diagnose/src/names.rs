@@ -53,6 +53,7 @@ pub(crate) struct Keys {
     pub(crate) phase: Option<Symbol>,
     pub(crate) queue: Option<Symbol>,
     pub(crate) mark: Option<Symbol>,
+    pub(crate) unknown: Option<Symbol>,
     pub(crate) launches: Option<Symbol>,
 }
 
@@ -114,6 +115,7 @@ impl Names {
                 phase: find(arg::PHASE),
                 queue: find(arg::QUEUE),
                 mark: find(arg::MARK),
+                unknown: find(arg::UNKNOWN),
                 launches: find(arg::LAUNCHES),
             },
         }

@@ -136,7 +136,8 @@ fn what_a_runner_launches_belongs_to_the_phase_that_asked() {
     let report = diagnose(&job.build());
     let forward = device(&report, "forward");
     assert_eq!((forward.kernels, forward.copies), (20, 10), "{report}");
-    assert_eq!(forward.total_ns, STEPS * 80 * 1000, "{report}");
+    // The copy takes 10, and 5 of them beside the first kernel.
+    assert_eq!(forward.total_ns, STEPS * 75 * 1000, "{report}");
     let backward = device(&report, "backward");
     assert_eq!((backward.kernels, backward.copies), (30, 0));
     assert_eq!(backward.total_ns, STEPS * 150 * 1000);
@@ -257,12 +258,10 @@ fn without_marks_the_calling_thread_says_the_innermost_phase() {
         report.untied.map(|time| time.total_ns),
         Some(STEPS * 30_000)
     );
-    assert!(
-        report
-            .to_string()
-            .contains("forward 10 x 80.0 us (device 100 us)"),
-        "{report}"
-    );
+    let text = report.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = "forward 10 x 80.0 us (device 100 us)";
+    assert!(words.join(" ").contains(line), "{report}");
 
     annotate(&mut trace, &report);
     let labels = |trace: &Trace| {

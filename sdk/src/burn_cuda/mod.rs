@@ -11,6 +11,8 @@
 //! diagnosis knows the stream of a thread by these counts, and an interval in which they do not agree
 //! is left out rather than guessed.
 
+#[cfg(feature = "burn-fusion")]
+mod fusion;
 mod launches;
 mod phases;
 mod runners;
@@ -21,6 +23,11 @@ pub use windows::device_phase;
 
 use gpustall_cuda::EventSink;
 use gpustall_trace::{EventRef, MonoTime};
+use std::time::Duration;
+
+/// How long the start of a session waits for a runner, which first does what is in its queue, so that
+/// the first step is marked.
+const START_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a session knows of Burn's runners.
 #[derive(Debug)]
@@ -28,6 +35,8 @@ pub(crate) struct Runners {
     found: runners::Search,
     windows: windows::Windows,
     told_fused: bool,
+    #[cfg(feature = "burn-fusion")]
+    _fusion: burn_fusion::observer::FusionObservation,
 }
 
 impl Runners {
@@ -41,9 +50,12 @@ impl Runners {
         let mut runners = Self {
             found: runners::Search::default(),
             windows: windows::Windows::new(start),
-            told_fused: false,
+            told_fused: cfg!(feature = "burn-fusion"),
+            #[cfg(feature = "burn-fusion")]
+            _fusion: fusion::watch(),
         };
         runners.found.look();
+        runners::wait(START_WITHIN);
         runners
     }
 
@@ -52,8 +64,8 @@ impl Runners {
         self.found.look();
         self.windows.write(sink);
         if launches::are_fused() && !std::mem::replace(&mut self.told_fused, true) {
-            let text = "Burn's fusion runs operations later than they were asked for, so device \
-                        operations are not tied to phases.";
+            let text = "Burn's fusion runs operations later than they were asked for: device operations \
+                        are tied to phases only with the feature burn-fusion of gpustall.";
             sink.push(&EventRef::Note { text });
         }
     }

@@ -1,15 +1,39 @@
-//! Marks in the queues of the runners: which phase a thread asks for from here on.
+//! Marks in the queues of the runners: what a thread asks for from here on.
 
 use super::{launches, runners};
 use crate::recorder::gate::Generation;
 use crate::recorder::ring::{current_tid, push};
 use crate::recorder::{Category, Record, Text};
+use cubecl_common::device::DeviceId;
+use cubecl_common::device_handle::DeviceHandle;
 use cubecl_environment::stream::StreamId;
-use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
+use gpustall_trace::{MonoTime, MonotonicClock, Tid, vocab::arg};
 use std::cell::{Cell, RefCell};
 
 /// Phases within one another on one thread, at most; deeper ones are not told from the one around.
 const DEEPEST: usize = 64;
+
+/// What a thread asks a device for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// Work of a phase.
+    Phase(&'static str),
+    /// Work of no phase.
+    NoPhase,
+    /// Work of several phases at once, or of an unknown one.
+    #[cfg_attr(
+        not(feature = "burn-fusion"),
+        allow(dead_code, reason = "fusion does that")
+    )]
+    Unknown,
+}
+
+/// The thread, and its queue in CubeCL.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker {
+    pub(super) thread: Tid,
+    pub(super) queue: StreamId,
+}
 
 thread_local! {
     /// Marks that this thread has made.
@@ -31,54 +55,88 @@ pub(crate) fn begins(generation: Generation, name: &'static str, start: MonoTime
 
 /// A phase ended on this thread; phases need not end in the reverse order.
 pub(crate) fn ends(generation: Generation, name: &'static str, start: MonoTime) {
-    if let Some(now) = open(|open| {
-        let position = open.iter().rposition(|phase| *phase == (name, start));
-        position.map(|position| open.remove(position));
-    }) && generation.is_current()
+    if let Some(now) = open(|open| close(open, name, start))
+        && generation.is_current()
     {
         mark(generation, now);
     }
 }
 
+fn close(open: &mut Vec<(&'static str, MonoTime)>, name: &'static str, start: MonoTime) {
+    if let Some(position) = open.iter().rposition(|phase| *phase == (name, start)) {
+        open.remove(position);
+    }
+}
+
 /// Changes the open phases; the innermost afterwards. `None` while the thread ends.
-fn open(change: impl FnOnce(&mut Vec<(&'static str, MonoTime)>)) -> Option<Option<&'static str>> {
+fn open(change: impl FnOnce(&mut Vec<(&'static str, MonoTime)>)) -> Option<Asked> {
     let changed = OPEN.try_with(|open| {
         let mut open = open.try_borrow_mut().ok()?;
         change(&mut open);
-        Some(open.last().map(|(name, _)| *name))
+        let innermost = open.last().map(|(name, _)| Asked::Phase(name));
+        Some(innermost.unwrap_or(Asked::NoPhase))
     });
     changed.ok().flatten()
 }
 
-/// Queues a mark on every runner. It waits where a launch would: when the queue is full.
-fn mark(generation: Generation, phase: Option<&'static str>) {
-    if launches::are_fused() {
-        return;
-    }
-    let queue = StreamId::current();
-    let launches = launches::issued(queue);
-    let thread = current_tid();
+/// Queues a mark on every runner, or for the server of its fusion. It waits where a launch would: when
+/// the queue is full.
+fn mark(generation: Generation, asked: Asked) {
+    let asker = Asker {
+        thread: current_tid(),
+        queue: StreamId::current(),
+    };
     let Ok(number) = MARKS.try_with(|marks| marks.replace(marks.get() + 1)) else {
         return;
     };
+    let launches = launches::issued(asker.queue);
     runners::each(|runner| {
-        runner.submit(move |_| {
-            let mut args = Vec::with_capacity(5);
-            args.push((arg::THREAD, Text::U64(thread.0.into())));
-            args.push((arg::QUEUE, Text::U64(queue.value)));
-            args.push((arg::MARK, Text::U64(number)));
-            args.push((arg::LAUNCHES, Text::U64(launches)));
-            args.extend(phase.map(|phase| (arg::PHASE, Text::Static(phase))));
-            push(
-                generation,
-                Record::Instant {
-                    cat: Category::PhaseMark,
-                    name: phase.unwrap_or("no phase"),
-                    at: MonotonicClock::read(),
-                    args: Some(args.into()),
-                },
-            );
-        });
+        #[cfg(feature = "burn-fusion")]
+        if runner.fused {
+            let server = DeviceHandle::<super::fusion::Server>::new(runner.device);
+            return server.submit(move |_| super::fusion::asks(generation, asker, asked));
+        }
+        // What fusion launches is not in order with what this thread queues here.
+        if !launches::are_fused() {
+            mark_runner(runner.device, generation, asker, (number, launches), asked);
+        }
+    });
+}
+
+/// Queues a mark for the runner of `device`: its number among those of the asker, and the launches that
+/// were asked for by then.
+pub(super) fn mark_runner(
+    device: DeviceId,
+    generation: Generation,
+    asker: Asker,
+    (number, launches): (u64, u64),
+    asked: Asked,
+) {
+    // A handle is not kept: a device whose handles live cannot be shut down.
+    DeviceHandle::<runners::Marks>::new(device).submit(move |_| {
+        let mut args = Vec::with_capacity(5);
+        args.push((arg::THREAD, Text::U64(asker.thread.0.into())));
+        args.push((arg::QUEUE, Text::U64(asker.queue.value)));
+        args.push((arg::MARK, Text::U64(number)));
+        args.push((arg::LAUNCHES, Text::U64(launches)));
+        let name = match asked {
+            Asked::Phase(phase) => {
+                args.push((arg::PHASE, Text::Static(phase)));
+                phase
+            }
+            Asked::NoPhase => "no phase",
+            Asked::Unknown => {
+                args.push((arg::UNKNOWN, Text::Bool(true)));
+                "several phases"
+            }
+        };
+        let record = Record::Instant {
+            cat: Category::PhaseMark,
+            name,
+            at: MonotonicClock::read(),
+            args: Some(args.into()),
+        };
+        push(generation, record);
     });
 }
 
@@ -89,19 +147,13 @@ mod tests {
     #[test]
     fn the_innermost_open_phase_counts_in_whatever_order_they_end() {
         let at = MonoTime::from_nanos;
-        let begin = |name, start| open(|open| open.push((name, at(start)))).flatten();
-        let end = |name, start| {
-            open(|open| {
-                let position = open.iter().rposition(|phase| *phase == (name, at(start)));
-                position.map(|position| open.remove(position));
-            })
-            .flatten()
-        };
-        assert_eq!(begin("step", 1), Some("step"));
-        assert_eq!(begin("forward", 2), Some("forward"));
-        assert_eq!(begin("backward", 3), Some("backward"));
-        assert_eq!(end("forward", 2), Some("backward"));
-        assert_eq!(end("backward", 3), Some("step"));
-        assert_eq!(end("step", 1), None);
+        let begin = |name, start| open(|open| open.push((name, at(start))));
+        let end = |name, start| open(|open| close(open, name, at(start)));
+        assert_eq!(begin("step", 1), Some(Asked::Phase("step")));
+        assert_eq!(begin("forward", 2), Some(Asked::Phase("forward")));
+        assert_eq!(begin("backward", 3), Some(Asked::Phase("backward")));
+        assert_eq!(end("forward", 2), Some(Asked::Phase("backward")));
+        assert_eq!(end("backward", 3), Some(Asked::Phase("step")));
+        assert_eq!(end("step", 1), Some(Asked::NoPhase));
     }
 }

@@ -6,9 +6,18 @@ use gpustall_trace::Tid;
 use parking_lot::RwLock;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// Devices whose runner has our service, so that a task for it can be queued at once.
-static READY: RwLock<Vec<DeviceId>> = RwLock::new(Vec::new());
+/// A runner that has our service, so that a task for it can be queued at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Runner {
+    pub(super) device: DeviceId,
+    /// Fusion's server of the device has one too.
+    pub(super) fused: bool,
+}
+
+static READY: RwLock<Vec<Runner>> = RwLock::new(Vec::new());
 
 /// Devices that are marked, at most.
 const MOST: usize = 16;
@@ -30,18 +39,38 @@ impl DeviceService for Marks {
     }
 }
 
+/// Runners that are being prepared.
+static PREPARING: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts one of them out.
+struct Done;
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        PREPARING.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// Calls `each` with every runner that is ready.
-pub(super) fn each(mut each: impl FnMut(DeviceHandle<Marks>)) {
-    let mut devices = [DeviceId::new(0, 0); MOST];
-    let mut count = 0;
-    for (place, device) in devices.iter_mut().zip(READY.read().iter()) {
-        *place = *device;
+pub(super) fn each(each: impl FnMut(Runner)) {
+    let nothing = Runner {
+        device: DeviceId::new(0, 0),
+        fused: false,
+    };
+    let (mut runners, mut count) = ([nothing; MOST], 0);
+    for (place, runner) in runners.iter_mut().zip(READY.read().iter()) {
+        *place = *runner;
         count += 1;
     }
-    // Handles are not kept: a device whose handles live cannot be shut down.
-    devices[..count]
-        .iter()
-        .for_each(|device| each(DeviceHandle::new(*device)));
+    runners.into_iter().take(count).for_each(each);
+}
+
+/// Waits until the runners that were found so far are ready, for so long at most.
+pub(super) fn wait(at_most: Duration) {
+    let deadline = Instant::now() + at_most;
+    while PREPARING.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_micros(200));
+    }
 }
 
 /// Looks for runners among the threads of the process, by their names.
@@ -65,9 +94,7 @@ impl Search {
             let looks = self.looked.get(&tid).copied().unwrap_or(0);
             if looks < LOOKS {
                 let comm = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-                if let Some(device) = device_of(comm.trim_end()) {
-                    prepare(device);
-                }
+                take(comm.trim_end());
             }
             there.insert(tid, looks.saturating_add(1).min(LOOKS));
         }
@@ -75,43 +102,59 @@ impl Search {
     }
 }
 
-/// The device of the runner called `name`: `DSD-0-1` is that of the device 1 of the kind 0.
-fn device_of(name: &str) -> Option<DeviceId> {
-    let (kind, index) = name.strip_prefix("DSD-")?.split_once('-')?;
+/// Prepares the runner, or the server of fusion, that the thread called `name` is.
+fn take(name: &str) {
+    if let Some(device) = device_of("DSD-", name) {
+        prepare(device, || drop(DeviceHandle::<Marks>::new(device)), false);
+    }
+    #[cfg(feature = "burn-fusion")]
+    if let Some(device) = device_of("DSU-", name) {
+        let service = || drop(DeviceHandle::<super::fusion::Server>::new(device));
+        prepare(device, service, true);
+    }
+}
+
+/// The device of the thread called `name`: `DSD-0-1` is the runner of the device 1 of the kind 0.
+fn device_of(prefix: &str, name: &str) -> Option<DeviceId> {
+    let (kind, index) = name.strip_prefix(prefix)?.split_once('-')?;
     Some(DeviceId::new(kind.parse().ok()?, index.parse().ok()?))
 }
 
-/// Puts our service on the runner of `device`. That waits for what is in its queue, so a thread of
+/// Puts a service of ours on a thread of `device`. That waits for what is in its queue, so a thread of
 /// its own does.
-fn prepare(device: DeviceId) {
-    let known = move |ready: &[DeviceId]| ready.contains(&device) || ready.len() >= MOST;
-    if known(&READY.read()) {
+fn prepare(device: DeviceId, service: impl FnOnce() + Send + 'static, fused: bool) {
+    let new = Runner { device, fused };
+    if READY.read().contains(&new) {
         return;
     }
     let prepare = move || {
-        drop(DeviceHandle::<Marks>::new(device));
+        let _done = Done;
+        service();
         let mut ready = READY.write();
-        if !known(&ready) {
-            ready.push(device);
+        match ready.iter_mut().find(|runner| runner.device == device) {
+            Some(runner) => runner.fused |= fused,
+            None => ready.push(new),
         }
+        ready.truncate(MOST);
     };
+    PREPARING.fetch_add(1, Ordering::AcqRel);
+    let thread = std::thread::Builder::new().name("gpustall-runner".into());
     // Without the thread the runner stays unmarked, and what it launches untied.
-    let _ = std::thread::Builder::new()
-        .name("gpustall-runner".into())
-        .spawn(prepare);
+    if thread.spawn(prepare).is_err() {
+        drop(Done);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
 
     #[test]
     fn runners_are_known_by_their_names() {
-        assert_eq!(device_of("DSD-0-1"), Some(DeviceId::new(0, 1)));
-        assert_eq!(device_of("DSU-0-1"), None);
-        assert_eq!(device_of("DSD-x"), None);
-        assert_eq!(device_of("trainer"), None);
+        assert_eq!(device_of("DSD-", "DSD-0-1"), Some(DeviceId::new(0, 1)));
+        assert_eq!(device_of("DSU-", "DSD-0-1"), None);
+        assert_eq!(device_of("DSD-", "DSD-x"), None);
+        assert_eq!(device_of("DSD-", "trainer"), None);
     }
 
     #[test]
@@ -130,7 +173,7 @@ mod tests {
         let theirs = DeviceHandle::<Theirs>::new(device);
         let mut search = Search::default();
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !READY.read().contains(&device) {
+        while !READY.read().iter().any(|runner| runner.device == device) {
             assert!(Instant::now() < deadline, "the runner was not found");
             search.look();
             std::thread::sleep(Duration::from_millis(5));

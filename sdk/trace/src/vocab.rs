@@ -30,7 +30,8 @@ pub mod cat {
     pub const PHASE: &str = "phase";
     /// Instant on a thread that calls the driver for others, as Burn's runners do: from here on, what it
     /// does for the thread [`THREAD`](super::arg::THREAD) is what that one asked for in the phase
-    /// [`PHASE`](super::arg::PHASE), or outside of phases where that is absent. Arguments
+    /// [`PHASE`](super::arg::PHASE), or outside of phases where that is absent, or where
+    /// [`UNKNOWN`](super::arg::UNKNOWN) is true it is not known what. Arguments
     /// [`QUEUE`](super::arg::QUEUE), [`MARK`](super::arg::MARK) and
     /// [`LAUNCHES`](super::arg::LAUNCHES) too.
     pub const PHASE_MARK: &str = "phase_mark";
@@ -159,6 +160,8 @@ pub mod arg {
     pub const PHASE: &str = "phase";
     /// Number of the queue of a thread that asks, in the framework's counting.
     pub const QUEUE: &str = "queue";
+    /// True on a mark after which a thread is served for several phases at once, or for an unknown one.
+    pub const UNKNOWN: &str = "unknown";
     /// Number of a mark among those of its thread, so that one that was lost is missed.
     pub const MARK: &str = "mark";
     /// Launches that a thread had asked for, on the same queue, since the process started.

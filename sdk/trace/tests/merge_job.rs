@@ -157,6 +157,18 @@ fn two_ranks_that_call_their_devices_0_have_two_devices() {
 }
 
 #[test]
+fn a_worker_with_the_environment_of_its_rank_is_no_rank() {
+    let ops = [("gemm", 100, 200)];
+    let trace = joined(vec![
+        rank(9, Some((0, 2)), "GPU-a", &ops),
+        rank(7, Some((0, 2)), "", &[]),
+        rank(8, Some((1, 2)), "", &[]),
+    ]);
+    let pids: Vec<u32> = trace.meta.members.iter().map(|of| of.pid.0).collect();
+    assert_eq!(pids, [8, 9]);
+}
+
+#[test]
 fn two_processes_on_one_card_share_its_device_and_keep_their_streams() {
     let ops = [("gemm", 100, 200)];
     let trace = joined(vec![

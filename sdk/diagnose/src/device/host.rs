@@ -85,7 +85,7 @@ impl<'a> Host<'a> {
         trainers()
             .find(|of| of.0 == track)
             .or_else(|| trainers().find(same))
-            .or_else(|| trainers().next())
+            .or_else(|| trainers().next().filter(|_| self.is_one_process()))
     }
 
     /// The thread that gives this one its work; the thread itself if it runs steps.
@@ -96,9 +96,15 @@ impl<'a> Host<'a> {
             .or_else(|| self.first_trainer())
     }
 
-    /// The thread of the first trainer that has one.
+    /// The thread of the first trainer that has one; in a trace of several processes it need not be the
+    /// one that is looked for.
     pub(crate) fn first_trainer(&self) -> Option<TrackId> {
-        self.trainers.iter().flatten().next().copied()
+        let first = self.trainers.iter().flatten().next().copied();
+        first.filter(|_| self.is_one_process())
+    }
+
+    fn is_one_process(&self) -> bool {
+        self.timeline.trace.meta.members.len() < 2
     }
 
     /// Position of the trainer that feeds a launcher.

@@ -97,8 +97,8 @@ pub struct Report {
 /// What was recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Evidence {
-    /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, `gpustall run`, or `foreign trace`
-    /// (of another profiler); `+ sidecar` follows where the kernel's events were recorded.
+    /// Level of evidence: `spans` (slices of the SDK only), `spans + device`, `gpustall run`,
+    /// `gpustall run with the Python hook`, or `foreign trace` (of another profiler); `+ sidecar` follows where the kernel's events were recorded.
     pub level: String,
     /// What there is.
     pub have: Vec<String>,

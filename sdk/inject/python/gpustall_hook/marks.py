@@ -42,7 +42,7 @@ COLLATE = 7
 SAMPLED = 8
 #: A batch was copied to pinned memory.
 PINNED = 9
-#: A step of an optimizer.
+#: A step of an optimizer. a: which one.
 OPTIMIZED = 10
 #: An iterator was dropped. a: iteration.
 DROPPED = 11

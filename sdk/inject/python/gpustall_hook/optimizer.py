@@ -1,6 +1,7 @@
 """Marks the steps of PyTorch's optimizers: they tell training from evaluation."""
 
 import functools
+import itertools
 
 from . import marks
 
@@ -14,8 +15,8 @@ def patch(module):
     if profile is None:
         marks.note("Steps of optimizers are not marked: this version of PyTorch is not known.")
         return
-    compiles = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
     mark, now, kind = marks.mark, marks.now, marks.OPTIMIZED
+    numbers = itertools.count(1)
 
     @functools.wraps(profile)
     def profile_hook_step(func):
@@ -24,13 +25,21 @@ def patch(module):
         @functools.wraps(step)
         def marked(*args, **kwargs):
             # What is compiled is not marked: it would be no single graph any more.
-            if compiles():
+            if hasattr(torch, "compiler") and torch.compiler.is_compiling():
                 return step(*args, **kwargs)
             start = now()
             try:
                 return step(*args, **kwargs)
             finally:
-                mark(kind, start, now())
+                try:
+                    end = now()
+                    known = args[0].__dict__
+                    number = known.get("_gpustall_number")
+                    if number is None:
+                        number = known["_gpustall_number"] = next(numbers)
+                    mark(kind, start, end, number)
+                except Exception:
+                    pass
 
         return marked
 

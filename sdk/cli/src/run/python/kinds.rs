@@ -1,15 +1,23 @@
-//! Whether a loader's batches train the model.
+//! Whether a loader's batches train the model, and what the steps of the training are.
 
 use super::loops::{Loop, Outcome, StepEnd};
 use super::record::{Kind, Recording};
 use gpustall_trace::vocab::kind::{TRAIN, VALID};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What each loader of a process is for: one of [`kind`](gpustall_trace::vocab::kind).
+/// What the loaders of a process are for.
+pub(super) struct Kinds {
+    /// Of each, one of [`kind`](gpustall_trace::vocab::kind).
+    pub(super) of: BTreeMap<u32, &'static str>,
+    /// If optimizers step, but in no step of a loader: from when to when their steps are, by thread.
+    pub(super) steps: Vec<(u32, u64, u64)>,
+}
+
+/// What the loaders of a process are for.
 ///
 /// A loader in whose steps an optimizer stepped trains. Of the others, those evaluate that stand beside
 /// one that trains, and those that were only asked while no gradients were wanted.
-pub(super) fn kinds(recording: &Recording, loops: &[Loop]) -> BTreeMap<u32, &'static str> {
+pub(super) fn kinds(recording: &Recording, loops: &[Loop]) -> Kinds {
     let optimized = optimizer_steps(recording);
     let mut trains = BTreeSet::new();
     let mut gradients = BTreeSet::new();
@@ -34,7 +42,28 @@ pub(super) fn kinds(recording: &Recording, loops: &[Loop]) -> BTreeMap<u32, &'st
         };
         (loader, if is_train { TRAIN } else { VALID })
     };
-    loops.iter().map(kind).collect()
+    Kinds {
+        of: loops.iter().map(kind).collect(),
+        steps: match trains.is_empty() {
+            true => steps(recording),
+            false => Vec::new(),
+        },
+    }
+}
+
+/// From one step of an optimizer to its next one. Of several optimizers of a thread, the first one
+/// counts.
+fn steps(recording: &Recording) -> Vec<(u32, u64, u64)> {
+    let mut last: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for mark in recording.marks.iter().filter(|m| m.kind == Kind::Optimized) {
+        let (optimizer, start) = last.entry(mark.tid).or_insert((mark.a, mark.start));
+        if *optimizer == mark.a && mark.start > *start {
+            found.push((mark.tid, *start, mark.start));
+            *start = mark.start;
+        }
+    }
+    found
 }
 
 /// When optimizers began to step, by thread, in order.

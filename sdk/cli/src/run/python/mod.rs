@@ -9,6 +9,8 @@ mod drawing;
 mod kinds;
 mod loops;
 mod record;
+#[cfg(test)]
+mod recorded_tests;
 mod stages;
 mod story;
 
@@ -90,7 +92,9 @@ pub(super) fn parts(folder: &Path, start: MonoTime, notes: &mut Vec<String>) -> 
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
     notes.extend(told.into_iter().cloned());
     let now = MonotonicClock::read();
-    let trains = |of: &&Recording| of.worker.is_none() && !of.iterations.is_empty();
+    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
+    let trains =
+        |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
     let part = |trainer: &Recording| {
         let pids = trainer.iterations.iter().flat_map(|of| &of.workers);
         let pids: BTreeSet<&u32> = pids.collect();

@@ -1,13 +1,16 @@
 //! What the hook saw of one training process and its workers, as a trace.
 
 use super::drawing::{Args, Drawing, Place};
-use super::kinds::kinds;
+use super::kinds::{Kinds, kinds};
 use super::loops::{Call, Loop, Made, Outcome, StepEnd, loops};
 use super::record::{Kind, LoaderInfo, Mark, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, HashMap};
 use vocab::{arg, cat};
+
+/// What stands for the loader where steps are those of an optimizer.
+const OPTIMIZER: &str = "Optimizer.step";
 
 /// The trace of `trainer` and the workers of its loaders, from `origin` to `end`.
 pub(super) fn trace(
@@ -118,7 +121,7 @@ struct Story {
     pid: u32,
     drawing: Drawing,
     loaders: BTreeMap<u32, String>,
-    kinds: BTreeMap<u32, &'static str>,
+    kinds: Kinds,
     batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
@@ -131,7 +134,7 @@ impl Story {
         for of in loops {
             let loader = self.loaders.get(&of.info.loader).cloned();
             let loader = loader.unwrap_or_else(|| "DataLoader".to_owned());
-            let kind = self.kinds.get(&of.info.loader).copied();
+            let kind = self.kinds.of.get(&of.info.loader).copied();
             let kind = kind.unwrap_or(vocab::kind::TRAIN);
             let epochs = self.epochs.entry((loader.clone(), kind)).or_default();
             let epoch = *epochs;
@@ -142,7 +145,17 @@ impl Story {
             self.drawing
                 .slice(place, cat::EPOCH_START, "epoch start", span, args);
             self.calls(of, &loader, kind, epoch);
-            self.steps(of, &loader, kind, epoch);
+            // Whoever hands batches on to the thread that trains runs no steps.
+            if self.kinds.steps.is_empty() {
+                self.steps(of, &loader, kind, epoch);
+            }
+        }
+        for (step, (tid, start, end)) in (0..).zip(std::mem::take(&mut self.kinds.steps)) {
+            let mut args = self.common(OPTIMIZER, vocab::kind::TRAIN, 0);
+            args.push((arg::STEP, Value::U64(step)));
+            args.push((arg::THREAD, Value::U64(tid.into())));
+            let name = format!("step {step}");
+            self.drawing.step(OPTIMIZER, &name, (start, end), args);
         }
     }
 

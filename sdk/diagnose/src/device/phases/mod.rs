@@ -11,7 +11,7 @@ pub(crate) use rows::{PhaseRows, rows};
 
 use super::Devices;
 use crate::timeline::Timeline;
-use gpustall_trace::vocab::arg;
+use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{Symbol, Trace, TraceTime, TrackId, Value};
 use runner::Runners;
 use std::cmp::Reverse;
@@ -55,6 +55,10 @@ pub(crate) fn askers(timeline: &Timeline<'_>, devices: &Devices) -> Option<Vec<V
 /// Gives each operation whose phase is known the argument [`arg::PHASE`]. A second call changes
 /// nothing.
 pub(crate) fn label(trace: &mut Trace) {
+    let has = |category| trace.strings.find(category).is_some();
+    if !has(cat::PHASE) && !has(cat::USER_ANNOTATION) {
+        return;
+    }
     let mut labels: Vec<(usize, Symbol)> = Vec::new();
     {
         let timeline = Timeline::of(trace);
@@ -113,6 +117,8 @@ impl Phases {
     fn close(&mut self, open: &mut Vec<(TraceTime, Symbol)>, now: TraceTime) {
         while let Some(&(end, _)) = open.last().filter(|(end, _)| *end <= now) {
             open.pop();
+            // Phases of another profiler may overlap without one holding the other.
+            let end = self.0.last().map_or(end, |(last, _)| end.max(*last));
             self.0.push((end, open.last().map(|(_, name)| *name)));
         }
     }

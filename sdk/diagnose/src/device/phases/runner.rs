@@ -16,7 +16,7 @@
 use super::{Asker, Devices};
 use crate::device::Call;
 use crate::device::ops::OpKind;
-use crate::names::{integer, text};
+use crate::names::{flag, integer, text};
 use crate::timeline::Timeline;
 use gpustall_trace::{Symbol, TraceTime, TrackId};
 use std::collections::{BTreeMap, HashMap};
@@ -32,7 +32,7 @@ struct Mark {
     number: u64,
     /// Launches that its thread had asked for.
     launches: u64,
-    phase: Option<Symbol>,
+    asker: Asker,
 }
 
 /// The marks of one thread in one runner, and what is known by them.
@@ -147,14 +147,8 @@ impl Queue {
 
     fn asker(&self, stream: Stream, call: &Call) -> Asker {
         let mark = self.interval(call).filter(|&at| self.agrees(at, stream));
-        match mark
-            .and_then(|at| self.marks.get(at))
-            .map(|mark| mark.phase)
-        {
-            Some(Some(name)) => Asker::Phase(name),
-            Some(None) => Asker::Outside,
-            None => Asker::Unknown,
-        }
+        let mark = mark.and_then(|at| self.marks.get(at));
+        mark.map_or(Asker::Unknown, |mark| mark.asker)
     }
 }
 
@@ -177,7 +171,11 @@ fn marks(timeline: &Timeline<'_>) -> HashMap<TrackId, BTreeMap<u64, Queue>> {
             at: instant.at,
             number,
             launches,
-            phase: text(&instant.args, key.phase),
+            asker: match text(&instant.args, key.phase) {
+                Some(name) => Asker::Phase(name),
+                None if flag(&instant.args, key.unknown) => Asker::Unknown,
+                None => Asker::Outside,
+            },
         });
     }
     for queue in runners.values_mut().flat_map(BTreeMap::values_mut) {

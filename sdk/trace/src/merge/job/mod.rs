@@ -71,7 +71,7 @@ pub fn merge_job(mut parts: Vec<Part>) -> Result<Trace, MergeError> {
         append(&mut tables, part, later, &emptied);
     }
     let mut trace = tables.finish();
-    let members: Vec<Member> = members.into_values().collect();
+    let members = those_that_train(members.into_values().collect());
     let of_members = members.iter().map(|member| member.recorded.end).max();
     let meta = &mut trace.meta;
     meta.end = of_members.unwrap_or(ends);
@@ -111,6 +111,25 @@ fn of_part(meta: &Meta, used: &[u32]) -> Vec<Member> {
         recorded: Interval::new(TraceTime::ZERO, meta.end),
         devices: used.to_vec(),
     }]
+}
+
+/// Without the helpers of a rank, such as the workers of its loader, which have its environment: they use
+/// no device where another process of the rank does, or are younger.
+fn those_that_train(members: Vec<Member>) -> Vec<Member> {
+    let helps = |(at, member): (usize, &Member)| {
+        let alike = |other: &Member| {
+            let rank = |member: &Member| member.distributed.map(|of| of.rank);
+            rank(member).is_some() && rank(other) == rank(member)
+        };
+        let trains = |(n, other): (usize, &Member)| {
+            n != at && alike(other) && (!other.devices.is_empty() || n < at)
+        };
+        member.devices.is_empty() && members.iter().enumerate().any(trains)
+    };
+    let helpers: Vec<bool> = members.iter().enumerate().map(helps).collect();
+    let all = members.iter().zip(helpers);
+    let trains = all.filter(|(_, helps)| !helps);
+    trains.map(|(member, _)| member.clone()).collect()
 }
 
 fn moved(span: Interval, later: Nanos) -> Interval {

@@ -1,0 +1,136 @@
+//! Recordings of the hook in PyTorch 2.11 (`tests/pytorch/record.sh`), against what the program
+//! itself wrote down.
+
+use super::parts;
+use gpustall_diagnose::diagnose;
+use gpustall_trace::vocab::{arg, cat};
+use gpustall_trace::{MonoTime, Pid, Slice, Trace};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+#[derive(Deserialize)]
+struct Truth {
+    pid: u32,
+    batches: Vec<Batch>,
+}
+
+#[derive(Deserialize)]
+struct Batch {
+    kind: String,
+    maker: u32,
+    thread: u32,
+}
+
+fn recorded(name: &str) -> PathBuf {
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/python");
+    Path::new(fixtures).join(name)
+}
+
+fn truth(name: &str) -> Truth {
+    let text = std::fs::read_to_string(recorded(name).join("truth.json"));
+    serde_json::from_str(&text.expect("it was recorded")).expect("it is of this form")
+}
+
+/// The trace of a recording that began half a second before the first mark.
+fn trace(name: &str) -> Trace {
+    let mut notes = Vec::new();
+    let first = super::record::read(&recorded(name)).expect("the folder is there");
+    let first = first.iter().flat_map(|of| &of.marks).map(|mark| mark.start);
+    let start = first.min().expect("there are marks") - 500_000_000;
+    let mut found = parts(&recorded(name), MonoTime::from_nanos(start), &mut notes);
+    assert!(notes.is_empty(), "{notes:?}");
+    assert_eq!(found.len(), 1);
+    found.swap_remove(0).trace
+}
+
+fn of<'a>(trace: &'a Trace, cat: &'a str) -> impl Iterator<Item = &'a Slice> {
+    let slices = trace.slices.iter();
+    slices.filter(move |slice| trace.text(slice.cat) == cat)
+}
+
+fn pid_of(trace: &Trace, slice: &Slice) -> Pid {
+    trace.track(slice.track).expect("it has a track").pid
+}
+
+#[test]
+fn every_batch_is_tied_to_who_made_it_and_to_who_took_it() {
+    for name in ["in-process", "fork", "spawn"] {
+        let (truth, trace) = (truth(name), trace(name));
+        assert_eq!(trace.meta.pid, Pid(truth.pid));
+        let mut makers: BTreeMap<u64, Vec<(&str, Pid)>> = BTreeMap::new();
+        for stage in [cat::DATA_GET, cat::DATA_COLLATE] {
+            for slice in of(&trace, stage) {
+                let batch = trace.arg_u64(&slice.args, arg::BATCH);
+                let batch = batch.expect("every stage is of a batch");
+                let made = (stage, pid_of(&trace, slice));
+                makers.entry(batch).or_default().push(made);
+            }
+        }
+        let waits: Vec<&Slice> = of(&trace, cat::DATA_WAIT).collect();
+        assert_eq!(waits.len(), truth.batches.len(), "{name}");
+        for (wait, batch) in waits.iter().zip(&truth.batches) {
+            let kind = trace.arg_str(&wait.args, arg::KIND);
+            assert_eq!(kind, Some(batch.kind.as_str()), "{name}");
+            let track = trace.track(wait.track).expect("it has a track");
+            assert_eq!((track.pid.0, track.tid.0), (truth.pid, batch.thread));
+            let number = trace.arg_u64(&wait.args, arg::BATCH).expect("it has one");
+            let maker = Pid(batch.maker);
+            let made = [(cat::DATA_GET, maker), (cat::DATA_COLLATE, maker)];
+            assert_eq!(makers[&number], made, "{name}");
+        }
+        let outside = truth.batches.iter().filter(|b| b.maker != truth.pid);
+        assert_eq!(trace.flows.len(), outside.count(), "{name}");
+    }
+}
+
+#[test]
+fn steps_go_from_call_to_call_and_evaluation_is_a_kind_of_its_own() {
+    for name in ["in-process", "fork", "spawn"] {
+        let (truth, trace) = (truth(name), trace(name));
+        let report = diagnose(&trace);
+        let trained = truth.batches.iter().filter(|b| b.kind == "train").count();
+        // The first step of each of two epochs is told apart.
+        let steps = report.steps.count + report.first_steps.length.count;
+        assert_eq!(steps, trained as u64, "{name}");
+        let kinds: Vec<_> = report.loaders.iter().map(|of| of.kind.as_str()).collect();
+        assert_eq!(kinds, ["train", "valid"], "{name}");
+        let inside = report.loaders[0].in_process;
+        assert_eq!(inside, Some(name == "in-process"));
+        let workers = if name == "in-process" { 0 } else { 4 };
+        assert_eq!(report.workers.len(), workers, "{name}");
+    }
+}
+
+#[test]
+fn the_window_ends_with_the_last_loop() {
+    let trace = trace("fork");
+    let last = of(&trace, cat::EPOCH_END).map(|slice| slice.span.end).max();
+    let report = diagnose(&trace);
+    assert!(Some(trace.meta.end) > last);
+    let end = report.window_start_ns + report.window_ns;
+    assert_eq!(Some(end), last.map(|end| end.as_nanos()));
+}
+
+#[test]
+fn a_recording_that_was_cut_off_anywhere_is_read_as_far_as_it_goes() {
+    let folder = recorded("fork");
+    let pid = truth("fork").pid;
+    let file = |end: &str| folder.join(format!("python.{pid}.0.{end}"));
+    let marks = std::fs::read(file("marks")).expect("it was recorded");
+    let details = std::fs::read_to_string(file("details")).expect("it was recorded");
+    let whole = super::record::recording(&marks, &details).expect("it is whole");
+    for cut in (0..marks.len()).step_by(7) {
+        let read = super::record::recording(&marks[..cut], &details);
+        let slots = cut / super::record::MARK_BYTES;
+        assert_eq!(read.is_some(), slots > 0, "{cut}");
+        let read = read.map_or(0, |read| read.marks.len());
+        assert!(read <= slots && read <= whole.marks.len());
+    }
+    for cut in 0..details.len() {
+        let read = super::record::recording(&marks, &details[..cut]);
+        let loops = read.map_or(0, |read| read.iterations.len());
+        assert!(loops <= whole.iterations.len());
+    }
+    assert!(super::record::recording(b"no marks", &details).is_none());
+}

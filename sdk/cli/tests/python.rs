@@ -1,0 +1,162 @@
+//! Python programs without PyTorch under `gpustall run`: as they are without it, whatever
+//! `sitecustomize` they have. `tests/pytorch` has those with PyTorch.
+
+use gpustall_trace::read;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// Python, if this machine has it.
+fn python() -> Option<&'static str> {
+    let there = Command::new("python3").arg("--version").output();
+    let there = there.is_ok_and(|output| output.status.success());
+    if !there {
+        eprintln!("skipped: python3 is not installed");
+    }
+    there.then_some("python3")
+}
+
+/// Runs `python3 OPTIONS -c PROGRAM` in `folder`, by itself and under the command.
+fn both(folder: &Path, path: &str, options: &[&str], program: &str) -> (Output, Output) {
+    let job = |mut command: Command| {
+        command
+            .args(["python3"].iter().chain(options))
+            .args(["-c", program])
+            .current_dir(folder)
+            .env("PYTHONPATH", path)
+            .output()
+            .expect("the command starts")
+    };
+    let mut under = Command::new(env!("CARGO_BIN_EXE_gpustall"));
+    under.args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"]);
+    (job(Command::new("env")), job(under))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("the directory for temporary files is writable")
+}
+
+/// What the program printed is the beginning of what the command printed.
+fn same(alone: &Output, under: &Output) {
+    assert_eq!(alone.status.code(), under.status.code(), "{under:?}");
+    let (expected, printed) = (text(&alone.stdout), text(&under.stdout));
+    assert!(printed.starts_with(&expected), "{expected} / {printed}");
+    assert_eq!(text(&alone.stderr), text(&under.stderr));
+}
+
+fn notes(folder: &Path) -> Vec<String> {
+    let read = read(&folder.join("x.trace.json.gz")).expect("the trace was written");
+    read.trace.meta.notes
+}
+
+fn told_absent(folder: &Path) -> bool {
+    let notes = notes(folder);
+    let about = |note: &String| note.starts_with("Steps and data waits of PyTorch");
+    notes.iter().any(about)
+}
+
+#[test]
+fn a_program_without_pytorch_sees_its_own_path_and_no_more_modules() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "import sys; print(sys.path, sys.argv); \
+                   print([m for m in ('json', 'mmap', 'struct', 'threading') if m in sys.modules])";
+    let (alone, under) = both(folder.path(), "", &[], program);
+    same(&alone, &under);
+    assert!(!told_absent(folder.path()), "{:?}", notes(folder.path()));
+}
+
+#[test]
+fn the_program_has_the_sitecustomize_that_it_would_have_had() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let own = folder.path().join("own");
+    fs::create_dir(&own).expect("it is new");
+    let site = "import builtins; builtins.mine = 'mine'; name = __name__";
+    fs::write(own.join("sitecustomize.py"), site).expect("it can be written");
+    let program = "import sitecustomize as s; print(mine, s.name, s.__file__)";
+    let (alone, under) = both(folder.path(), "own", &[], program);
+    assert!(text(&alone.stdout).starts_with("mine sitecustomize"));
+    same(&alone, &under);
+}
+
+#[test]
+fn a_sitecustomize_that_fails_fails_as_it_does_without_us() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    fs::create_dir(folder.path().join("own")).expect("it is new");
+    let site = folder.path().join("own/sitecustomize.py");
+    fs::write(site, "raise ValueError('broken')").expect("it can be written");
+    let program = "import sys; print('goes on', 'sitecustomize' in sys.modules)";
+    let (alone, under) = both(folder.path(), "own", &[], program);
+    assert!(text(&alone.stderr).contains("broken"), "{alone:?}");
+    same(&alone, &under);
+}
+
+#[test]
+fn a_python_that_may_not_load_the_hook_runs_and_the_report_says_so() {
+    if python().is_none() {
+        return;
+    }
+    for option in ["-S", "-I", "-E"] {
+        let folder = folder();
+        let program = "import sys; print('runs', sys.flags.no_site)";
+        let (alone, under) = both(folder.path(), "", &[option], program);
+        same(&alone, &under);
+        assert!(told_absent(folder.path()), "{:?}", notes(folder.path()));
+    }
+}
+
+#[test]
+fn what_the_program_starts_is_as_it_is_too() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "import os, subprocess, sys\n\
+                   print(subprocess.check_output([sys.executable, '-c', 'print(1 + 1)']), flush=True)\n\
+                   pid = os.fork()\n\
+                   if pid == 0: os._exit(3)\n\
+                   print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
+    let (alone, under) = both(folder.path(), "", &[], program);
+    assert_eq!(text(&alone.stdout), "b'2\\n'\n3\n");
+    same(&alone, &under);
+}
+
+#[test]
+fn the_hook_can_be_left_out() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .args([
+            "run",
+            "--no-sidecar",
+            "--no-python",
+            "-o",
+            "x.trace.json.gz",
+        ])
+        .args([
+            "--",
+            "python3",
+            "-c",
+            "import os; print(os.environ.get('PYTHONPATH'))",
+        ])
+        .env_remove("PYTHONPATH")
+        .current_dir(folder.path())
+        .output()
+        .expect("the command starts");
+    assert!(text(&output.stdout).starts_with("None\n"), "{output:?}");
+    assert!(told_absent(folder.path()), "{:?}", notes(folder.path()));
+}

@@ -1,0 +1,26 @@
+//! Recordings of the cases in `docs/cases`, from a GPU: each is diagnosed as its page says.
+//! `tests/fixtures/cases/README.md` says how they were made.
+
+use gpustall_diagnose::{Report, diagnose};
+use gpustall_trace::read;
+use std::path::Path;
+
+/// The report on a recording, made anew.
+fn report(name: &str) -> Report {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/cases");
+    let path = folder.join(format!("{name}.trace.json.gz"));
+    let outcome = read(&path).unwrap_or_else(|error| panic!("{error}"));
+    assert!(outcome.warnings.is_empty(), "{:?}", outcome.warnings);
+    let report = diagnose(&outcome.trace);
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    report
+}
+
+/// Asserts that the largest loss of a recording has this cause, and costs at least a fifth.
+fn assert_top_cause(name: &str, cause: &str) {
+    let report = report(name);
+    let finding = report.findings.first();
+    let finding = finding.unwrap_or_else(|| panic!("{name} has no finding\n{report}"));
+    assert_eq!(finding.cause.to_string(), cause, "{name}\n{report}");
+    assert_eq!(finding.severity.to_string(), "HIGH", "{name}\n{report}");
+}

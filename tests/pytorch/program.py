@@ -1,0 +1,104 @@
+"""A PyTorch program that knows nothing of gpustall, and writes down which process made each batch."""
+
+import argparse
+import itertools
+import json
+import os
+import threading
+
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
+
+ITEMS, BATCH = 60, 10
+
+
+class Rows(Dataset):
+    """Items that say who made them."""
+
+    def __init__(self, fails_at=None):
+        self.fails_at = fails_at
+
+    def __len__(self):
+        return ITEMS
+
+    def __getitem__(self, index):
+        if index == self.fails_at:
+            raise ValueError("this item cannot be read")
+        return torch.full((8,), float(index)), os.getpid()
+
+
+class Stream(IterableDataset):
+    """The same as a stream, each worker with its part."""
+
+    def __iter__(self):
+        info = get_worker_info()
+        first, step = (info.id, info.num_workers) if info else (0, 1)
+        # Not the same for all workers.
+        for index in range(first, ITEMS - 25 * first, step):
+            yield torch.full((8,), float(index)), os.getpid()
+
+
+def loader(args, dataset, shuffle):
+    options = {"batch_size": BATCH, "num_workers": args.workers}
+    if args.workers:
+        options["multiprocessing_context"] = args.start
+        options["persistent_workers"] = args.persistent
+    if args.any_order:
+        options["in_order"] = False
+    if not isinstance(dataset, IterableDataset):
+        options["shuffle"] = shuffle
+    return DataLoader(dataset, **options)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("truth")
+    parser.add_argument("--workers", type=int, default=0)
+    parser.add_argument("--start", default="fork")
+    parser.add_argument("--persistent", action="store_true")
+    parser.add_argument("--any-order", action="store_true")
+    parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--fails", action="store_true")
+    parser.add_argument("--leaves", action="store_true", help="leave each loop after 3 batches")
+    parser.add_argument("--thread", action="store_true", help="train on a thread")
+    args = parser.parse_args()
+    truth = []
+
+    def take(batches, kind):
+        if args.leaves:
+            batches = itertools.islice(batches, 3)
+        for rows, makers in batches:
+            (maker,) = set(makers.tolist())
+            truth.append({"kind": kind, "maker": maker, "thread": threading.get_native_id()})
+            yield rows
+
+    def train():
+        dataset = Stream() if args.stream else Rows(fails_at=35 if args.fails else None)
+        trains = loader(args, dataset, True)
+        validates = loader(args, Rows(), False)
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(2):
+            try:
+                for rows in take(trains, "train"):
+                    optimizer.zero_grad()
+                    model(rows).square().mean().backward()
+                    optimizer.step()
+            except ValueError as error:
+                truth.append({"kind": "train", "error": str(error)[:20]})
+            # Evaluated with gradients on: what tells it is that no optimizer steps.
+            for rows in take(validates, "valid"):
+                model(rows)
+
+    if args.thread:
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    else:
+        train()
+    with open(args.truth, "w") as file:
+        json.dump({"pid": os.getpid(), "batches": truth}, file)
+
+
+if __name__ == "__main__":
+    main()
