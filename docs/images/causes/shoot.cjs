@@ -77,7 +77,7 @@ async function shoot(page, base, file) {
   const browser = await puppeteer.launch({executablePath: process.env.CHROMIUM || '/usr/bin/chromium', headless: true,
     args: ['--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--use-gl=swiftshader', '--enable-unsafe-swiftshader']});
   const page = await browser.newPage();
-  await page.setViewport({width: 1100, height: 1000});
+  await page.setViewport({width: 1100, height: 2000});
   page.on('pageerror', e => console.error(String(e).slice(0, 200)));
   const only = process.env.ONLY;
   for (const file of fs.readdirSync(traces).filter(f => f.endsWith('.json.gz') && (!only || f.startsWith(only)))) await shoot(page, base, file);
