@@ -93,9 +93,10 @@ pub(super) fn rank_row(rank: &Rank) -> Vec<String> {
             .map_or(format!("process {}", rank.pid), |of| format!("rank {of}")),
         devices.join(", "),
         rank.steps.count.to_string(),
-        steps
-            .then(|| Nanos::new(rank.steps.p50_ns).to_string())
-            .unwrap_or_default(),
+        match steps {
+            true => Nanos::new(rank.steps.p50_ns).to_string(),
+            false => String::new(),
+        },
         match rank.collectives {
             0 => String::new(),
             all => format!("{} of {all}", rank.last_in),

@@ -130,12 +130,12 @@ impl Job {
         let mut waits = trainer.waits.iter();
         let wait = waits.find(|wait| !asked && holds(wait.span, t));
         let phases = trainer.phases.iter().filter(|of| !asked && holds(of.1, t));
-        let marked = phases.filter_map(|of| match of.0 {
+        let mut marked = phases.filter_map(|of| match of.0 {
             "metrics" => Some("host.metrics"),
             "checkpoint" => Some("host.checkpoint"),
             _ => None,
         });
-        let marked = marked.last();
+        let marked = marked.next_back();
         let in_call = call.and_then(|call| self.of_call(call));
         let idle = call.is_none() && wait.is_none() && marked.is_none();
         let stages = self.runner && idle && self.between_copies((device, t), next);
