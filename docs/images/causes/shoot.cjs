@@ -29,9 +29,13 @@ async function open(page, base, file) {
   current = file;
   await page.goto('about:blank');
   await page.goto(base, {waitUntil: 'domcontentloaded'});
-  await page.waitForFunction(() => window.app && window.app.trace && window.app.trace.engine && window.app.trace.workspace.flatTracks.length > 0,
-    {timeout: 60000});
-  await sleep(3000);
+  await page.waitForFunction(() => window.app && window.app.trace && window.app.trace.engine, {timeout: 60000});
+  // Plugins add their tracks one after the other: all are there when no more come.
+  for (let same = 0, before = -1; same < 4; await sleep(1000)) {
+    const now = await page.evaluate(() => window.app.trace.workspace.flatTracks.length);
+    same = now > 0 && now === before ? same + 1 : 0;
+    before = now;
+  }
 }
 
 async function shoot(page, base, file) {
