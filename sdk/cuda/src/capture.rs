@@ -36,6 +36,13 @@ const KINDS: [u32; 4] = [
 /// operations, and say nothing of a job with one stream, so they are recorded from the second on.
 const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
 
+/// Operations after which it is told that none of them has a call: at the end, and before, when
+/// calls may still come.
+const TELLING: (u64, u64) = (50, 20_000);
+
+/// What CUPTI does where it is switched on too late (seen with driver 580, CUDA 13.0).
+const TOO_LATE: &str = "CUPTI recorded operations and none of the calls that submitted them, as it does where CUDA was used before the recording began: start the session before the first use of CUDA.";
+
 /// Kinds that no finding needs.
 const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
@@ -63,6 +70,7 @@ pub struct Capture {
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
+    told_late: bool,
 }
 
 impl Capture {
@@ -107,6 +115,7 @@ impl Capture {
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
+            told_late: false,
         };
         if capture.governor.is_open() {
             capture.switch(true)?;
@@ -166,7 +175,7 @@ impl Capture {
         self.govern(now);
         self.drain(sink);
         self.windows.write(now, sink);
-        self.report_losses(now, sink);
+        self.report_losses(now, false, sink);
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -182,7 +191,7 @@ impl Capture {
         self.drain(sink);
         let now = MonotonicClock::read();
         self.windows.write(now, sink);
-        self.report_losses(now, sink);
+        self.report_losses(now, true, sink);
     }
 
     /// What was recorded so far.
@@ -296,7 +305,7 @@ impl Capture {
         }
     }
 
-    fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
+    fn report_losses(&mut self, now: MonoTime, last: bool, sink: &mut dyn EventSink) {
         let at = self.windows.time(now);
         let unfinished = self.emitter.counts.unfinished;
         if self.reported.0 != self.dropped {
@@ -308,6 +317,12 @@ impl Capture {
             self.reported.1 = unfinished;
             let (source, total) = ("operations without times", unfinished);
             sink.push(&EventRef::Loss { source, at, total });
+        }
+        let counts = self.emitter.counts;
+        let telling = if last { TELLING.0 } else { TELLING.1 };
+        let late = counts.joined == 0 && counts.operations() >= telling;
+        if late && !std::mem::replace(&mut self.told_late, true) {
+            sink.push(&EventRef::Note { text: TOO_LATE });
         }
         if std::mem::take(&mut self.unreadable) {
             let text =
