@@ -44,8 +44,6 @@ struct Args {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    // Before CUDA is used at all: of threads that used it before, CUPTI records no calls.
-    let session = gpustall::session("burn_phases").output(&args.out).start()?; // gpustall
     let device = Device::cuda(0).autodiff();
     let rows = Rows::generate(args.steps * args.batch);
     let mut model = Mlp::new(&device);
@@ -60,6 +58,7 @@ fn main() -> anyhow::Result<()> {
     }
     device.sync()?;
 
+    let session = gpustall::session("burn_phases").output(&args.out).start()?; // gpustall
     let builder = DataLoaderBuilder::new(instrument::batcher(RowBatcher)) // gpustall
         .batch_size(args.batch)
         .num_workers(args.workers)

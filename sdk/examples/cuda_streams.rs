@@ -82,10 +82,9 @@ struct Device {
 fn main() -> Result<(), Box<dyn Error>> {
     let output = std::env::args().nth(1);
     let output = output.unwrap_or_else(|| "cuda_streams.trace.json.gz".to_owned());
-    // Before CUDA is used at all: of threads that used it before, CUPTI records no calls.
-    let session = gpustall::session("cuda_streams").output(&output).start()?;
     let context = CudaContext::new(0)?;
     let module = context.load_module(cudarc::nvrtc::Ptx::from_src(KERNELS))?;
+    let session = gpustall::session("cuda_streams").output(&output).start()?;
     let device = Device {
         a: instrument::stream(&context.new_stream()?),
         b: instrument::stream(&context.new_stream()?),

@@ -36,13 +36,6 @@ const KINDS: [u32; 4] = [
 /// operations, and say nothing of a job with one stream, so they are recorded from the second on.
 const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
 
-/// Operations after which it is told that none of them has a call: at the end, and before, when
-/// calls may still come.
-const TELLING: (u64, u64) = (50, 20_000);
-
-/// What CUPTI does where it is switched on too late (seen with driver 580, CUDA 13.0).
-const TOO_LATE: &str = "CUPTI recorded operations and none of the calls that submitted them, as it does where CUDA was used before the recording began: start the session before the first use of CUDA.";
-
 /// Kinds that no finding needs.
 const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
@@ -70,7 +63,6 @@ pub struct Capture {
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
-    told_late: bool,
 }
 
 impl Capture {
@@ -115,7 +107,6 @@ impl Capture {
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
-            told_late: false,
         };
         if capture.governor.is_open() {
             capture.switch(true)?;
@@ -175,7 +166,7 @@ impl Capture {
         self.govern(now);
         self.drain(sink);
         self.windows.write(now, sink);
-        self.report_losses(now, false, sink);
+        self.report_losses(now, sink);
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -191,7 +182,7 @@ impl Capture {
         self.drain(sink);
         let now = MonotonicClock::read();
         self.windows.write(now, sink);
-        self.report_losses(now, true, sink);
+        self.report_losses(now, sink);
     }
 
     /// What was recorded so far.
@@ -250,18 +241,24 @@ impl Capture {
             (Api::Driver, layout::DRIVER),
             (Api::Runtime, layout::RUNTIME),
         ] {
-            if !self.switch_calls(api, on) {
-                // All of them then; what nobody asked for is left out when it comes.
-                let _ = self.cupti.set(kind, on);
+            let _ = self.cupti.set(kind, on);
+            if on {
+                self.leave_out(api);
             }
         }
         Ok(())
     }
 
-    /// Whether CUPTI can choose among calls.
-    fn switch_calls(&self, api: Api, on: bool) -> bool {
-        let mut numbers = self.emitter.calls().numbers(api);
-        numbers.all(|number| matches!(self.cupti.set_call(api, number, on), Some(Ok(()))))
+    /// Stops recording the calls that nobody asked for, where CUPTI can choose among them; where it
+    /// cannot, they are left out when they come. The other way round, to ask for the calls one by
+    /// one, gives none of those in contexts that were there before (seen with driver 580, CUDA 13.0).
+    fn leave_out(&self, api: Api) {
+        for number in self.emitter.calls().others(api) {
+            // A number that this CUPTI has no function for is refused, and the next one may have one.
+            if self.cupti.set_call(api, number, false).is_none() {
+                return;
+            }
+        }
     }
 
     fn flush_when_due(&mut self) {
@@ -305,7 +302,7 @@ impl Capture {
         }
     }
 
-    fn report_losses(&mut self, now: MonoTime, last: bool, sink: &mut dyn EventSink) {
+    fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
         let at = self.windows.time(now);
         let unfinished = self.emitter.counts.unfinished;
         if self.reported.0 != self.dropped {
@@ -317,12 +314,6 @@ impl Capture {
             self.reported.1 = unfinished;
             let (source, total) = ("operations without times", unfinished);
             sink.push(&EventRef::Loss { source, at, total });
-        }
-        let counts = self.emitter.counts;
-        let telling = if last { TELLING.0 } else { TELLING.1 };
-        let late = counts.joined == 0 && counts.operations() >= telling;
-        if late && !std::mem::replace(&mut self.told_late, true) {
-            sink.push(&EventRef::Note { text: TOO_LATE });
         }
         if std::mem::take(&mut self.unreadable) {
             let text =

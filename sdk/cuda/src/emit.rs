@@ -40,8 +40,6 @@ pub struct Counts {
     pub calls: u64,
     /// Synchronisations, as CUPTI saw them.
     pub waits: u64,
-    /// Operations whose call was recorded too; of a graph, one of them.
-    pub joined: u64,
     /// Operations without times: they were running when the recording ended.
     pub unfinished: u64,
 }
@@ -293,7 +291,6 @@ impl Emitter {
         (lane, started): (Lane, TraceTime),
         sink: &mut dyn EventSink,
     ) {
-        self.counts.joined += 1;
         if called <= started {
             sink.push(&EventRef::Flow {
                 id: correlation.into(),

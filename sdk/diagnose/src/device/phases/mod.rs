@@ -4,14 +4,12 @@
 //! calls for others, as a runner of Burn's does, says it by its marks ([`runner`]). What neither
 //! says stays unknown.
 
-mod counted;
 mod rows;
 mod runner;
 
 pub(crate) use rows::{PhaseRows, rows};
 
 use super::Devices;
-use super::ops::OpKind;
 use crate::timeline::Timeline;
 use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{Symbol, Trace, TraceTime, TrackId, Value};
@@ -40,10 +38,7 @@ pub(crate) fn askers(timeline: &Timeline<'_>, devices: &Devices) -> Option<Vec<V
     let runners = Runners::of(timeline, devices);
     let asker = |device: u64, op: &super::ops::Op| {
         let Some(call) = op.call.and_then(|call| devices.calls.get(call)) else {
-            return match op.kind {
-                OpKind::Kernel => runners.asker_by_count((device, op.stream), op.span.start),
-                _ => Asker::Unknown,
-            };
+            return Asker::Unknown;
         };
         if let Some(asker) = runners.asker((device, op.stream), call) {
             return asker;

@@ -12,11 +12,7 @@
 //!    two threads claim one stream, nothing is known.
 //! 3. In an interval in which the number is another one (launches that failed or were not
 //!    recorded), nothing is known. Every mark begins anew.
-//!
-//! Where the calls of the runner were not recorded at all, the kernels are counted
-//! ([`counted`](super::counted)).
 
-use super::counted::{Counted, Unseen};
 use super::{Asker, Devices};
 use crate::device::Call;
 use crate::device::ops::OpKind;
@@ -26,17 +22,17 @@ use gpustall_trace::{TraceTime, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A stream of a device.
-pub(super) type Stream = (u64, u64);
+type Stream = (u64, u64);
 
 /// One mark in the queue of a runner.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) at: TraceTime,
+struct Mark {
+    at: TraceTime,
     /// Counts the marks of its thread.
-    pub(super) number: u64,
+    number: u64,
     /// Launches that its thread had asked for.
-    pub(super) launches: u64,
-    pub(super) asker: Asker,
+    launches: u64,
+    asker: Asker,
 }
 
 /// The marks of one thread in one runner, and what is known by them.
@@ -46,8 +42,6 @@ struct Queue {
     /// Kernels launched from each mark to the next, by stream.
     launched: Vec<BTreeMap<Stream, u64>>,
     stream: Option<Stream>,
-    /// Its kernels, where the runner's calls were not recorded.
-    counted: Option<Counted>,
 }
 
 /// The threads that call for others.
@@ -91,50 +85,7 @@ impl Runners {
                 }
             }
         }
-        runners.count(devices);
         runners
-    }
-
-    /// Looks for the kernels of runners none of whose launches was recorded.
-    fn count(&mut self, devices: &Devices) {
-        let calls = |track| {
-            devices
-                .calls
-                .iter()
-                .any(|call| call.track == track && call.submits)
-        };
-        let silent = self.0.iter_mut().filter(|(track, _)| !calls(**track));
-        let queues: Vec<&mut Queue> = silent.flat_map(|(_, queues)| queues.values_mut()).collect();
-        if queues.is_empty() {
-            return;
-        }
-        let unseen = Unseen::of(devices);
-        let mut claims: BTreeMap<Stream, usize> = BTreeMap::new();
-        let mut counted: Vec<_> = queues
-            .into_iter()
-            .map(|queue| (unseen.kernels(&queue.marks), queue))
-            .collect();
-        for (kernels, _) in counted
-            .iter()
-            .filter_map(|(of, queue)| of.as_ref().zip(Some(queue)))
-        {
-            *claims.entry(kernels.stream).or_default() += 1;
-        }
-        for (kernels, queue) in &mut counted {
-            queue.counted = kernels
-                .take()
-                .filter(|of| claims.get(&of.stream) == Some(&1));
-        }
-    }
-
-    /// Who asked for the kernel on `stream` that started then and whose launch was not seen.
-    pub(super) fn asker_by_count(&self, stream: Stream, start: TraceTime) -> Asker {
-        let queues = self.0.values().flat_map(BTreeMap::values);
-        let mut own = queues.filter_map(|queue| {
-            let counted = queue.counted.as_ref().filter(|of| of.stream == stream)?;
-            Some(counted.asker(&queue.marks, start))
-        });
-        own.next().unwrap_or(Asker::Unknown)
     }
 
     /// Who asked for what `call` submitted to `stream`. `None` if the caller calls for itself.
