@@ -131,8 +131,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "compile",
         charges: "host.compile",
-        definition: "The host is in a driver call that loads, links or compiles device code, or \
-            in a phase so named.",
+        definition: "The host is in a driver call that loads, links or compiles device code, in a \
+            phase so named, or runs a compiler of such code.",
         test: |m| when(m.host() == Some(Activity::Compiles), Cause::HostCompile),
     },
     Rule {
