@@ -46,11 +46,11 @@ struct Args {
     batch_size: Option<usize>,
     /// Pixels a side of the images that the model sees [default: 32, 224].
     #[arg(long)]
-    image_size: Option<u32>,
+    image_size: Option<usize>,
     /// Pixels of the width of the images that are decoded; the height is three quarters of it
     /// [default: 320, 1024].
     #[arg(long)]
-    jpeg_width: Option<u32>,
+    jpeg_width: Option<u16>,
     /// Channels of the model behind the stem [default: 16, 64].
     #[arg(long)]
     width: Option<usize>,
@@ -81,15 +81,10 @@ fn main() -> anyhow::Result<()> {
     );
     std::fs::create_dir_all(&args.out)?;
 
-    let data = Jpegs::generate(
-        args.images,
-        (jpeg, (jpeg * 3 / 4).max(1)),
-        side,
-        steps * batch,
-    )?;
+    let height = (jpeg / 4 * 3).max(1);
+    let data = Jpegs::generate(args.images, (jpeg, height), side, steps * batch)?;
     println!(
-        "JPEGs of {jpeg} x {} pixels, {} KB, seen as {side} x {side}; batch {batch}, {steps} steps, {} CPUs",
-        jpeg * 3 / 4,
+        "JPEGs of {jpeg} x {height} pixels, {} KB, seen as {side} x {side}; batch {batch}, {steps} steps, {} CPUs",
         data.mean_bytes() / 1000,
         std::thread::available_parallelism()?
     );
@@ -97,7 +92,7 @@ fn main() -> anyhow::Result<()> {
         device: args.device.device().autodiff(),
         width,
         data,
-        side: side as usize,
+        side,
         batch,
     };
     let start = Instant::now();

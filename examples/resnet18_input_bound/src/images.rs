@@ -3,10 +3,11 @@
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataset::{Dataset, DatasetError};
 use burn::prelude::*;
-use image::codecs::jpeg::JpegEncoder;
-use image::imageops::{self, FilterType};
-use image::{ImageFormat, RgbImage};
+use jpeg_encoder::{ColorType, Encoder, EncodingError};
+use std::io::{self, Cursor};
+use std::ops::Range;
 use std::sync::Arc;
+use zune_jpeg::JpegDecoder;
 
 /// What the images show.
 pub const CLASSES: usize = 10;
@@ -16,7 +17,7 @@ pub const CLASSES: usize = 10;
 pub struct Jpegs {
     encoded: Arc<Vec<Vec<u8>>>,
     len: usize,
-    side: u32,
+    side: usize,
 }
 
 /// A decoded image: `side * side` pixels, red, green and blue of each.
@@ -32,20 +33,20 @@ impl Jpegs {
     ///
     /// # Errors
     ///
-    /// Those of the encoder: an image has at most 65,535 pixels a side, and at least one.
+    /// Those of the encoder: an image has at least one pixel.
     pub fn generate(
         different: usize,
-        (width, height): (u32, u32),
-        side: u32,
+        (width, height): (u16, u16),
+        side: usize,
         len: usize,
-    ) -> image::ImageResult<Self> {
+    ) -> Result<Self, EncodingError> {
         let encode = |number: usize| {
             let mut jpeg = Vec::new();
-            let encoder = JpegEncoder::new_with_quality(&mut jpeg, 90);
-            picture(number, width, height).write_with_encoder(encoder)?;
+            let pixels = picture(number, width, height);
+            Encoder::new(&mut jpeg, 90).encode(&pixels, width, height, ColorType::Rgb)?;
             Ok(jpeg)
         };
-        let encoded: image::ImageResult<Vec<_>> = (0..different.max(1)).map(encode).collect();
+        let encoded: Result<Vec<_>, EncodingError> = (0..different.max(1)).map(encode).collect();
         Ok(Self {
             encoded: Arc::new(encoded?),
             len,
@@ -66,20 +67,21 @@ impl Jpegs {
         self.encoded.iter().map(Vec::len).sum::<usize>() / self.encoded.len()
     }
 
-    fn decode(&self, index: usize) -> image::ImageResult<Decoded> {
+    fn decode(&self, index: usize) -> io::Result<Decoded> {
         let _decode = gpustall::span("decode"); // gpustall
         let number = index % self.encoded.len();
-        let jpeg = image::load_from_memory_with_format(&self.encoded[number], ImageFormat::Jpeg)?;
-        let picture = jpeg.into_rgb8();
+        let mut decoder = JpegDecoder::new(Cursor::new(self.encoded[number].as_slice()));
+        let pixels = decoder.decode().map_err(io::Error::other)?;
+        let size = decoder.dimensions();
+        let (width, height) = size.ok_or_else(|| io::Error::other("an image without a size"))?;
         // Three quarters of each side, at a place that follows from the index.
-        let (width, height) = (picture.width(), picture.height());
-        let (w, h) = ((width * 3 / 4).max(1), (height * 3 / 4).max(1));
         let mut random = Random::new(index);
-        let (x, y) = (random.below(width - w + 1), random.below(height - h + 1));
-        let crop = imageops::crop_imm(&picture, x, y, w, h);
-        let scaled = imageops::resize(&*crop, self.side, self.side, FilterType::Triangle);
+        let mut part = |of: usize| {
+            let start = random.below((of - of * 3 / 4) as u32 + 1) as usize;
+            start..start + (of * 3 / 4).max(1)
+        };
         Ok(Decoded {
-            pixels: scaled.into_raw(),
+            pixels: shrink(&pixels, width, part(width), part(height), self.side),
             label: (number % CLASSES) as u8,
         })
     }
@@ -97,16 +99,53 @@ impl Dataset<Decoded> for Jpegs {
 
 /// A picture of class `number % CLASSES`: stripes whose direction is the class, and noise, so that it
 /// is as hard to encode as a photograph.
-fn picture(number: usize, width: u32, height: u32) -> RgbImage {
+fn picture(number: usize, width: u16, height: u16) -> Vec<u8> {
     let angle = (number % CLASSES) as f32 * std::f32::consts::PI / CLASSES as f32;
     let (sin, cos) = angle.sin_cos();
     let mut random = Random::new(number);
-    RgbImage::from_fn(width, height, |x, y| {
-        let across = (x as f32 * cos + y as f32 * sin) * 0.15;
-        let stripe = 110.0 + 80.0 * across.sin();
-        let noise = random.below(40) as f32;
-        image::Rgb([stripe + noise, 255.0 - stripe, 60.0 + 2.0 * noise].map(|c| c as u8))
-    })
+    let mut pixels = Vec::with_capacity(3 * usize::from(width) * usize::from(height));
+    for y in 0..height {
+        for x in 0..width {
+            let across = (f32::from(x) * cos + f32::from(y) * sin) * 0.15;
+            let stripe = 110.0 + 80.0 * across.sin();
+            let noise = random.below(40) as f32;
+            pixels.extend([stripe + noise, 255.0 - stripe, 60.0 + 2.0 * noise].map(|c| c as u8));
+        }
+    }
+    pixels
+}
+
+/// The part of an image of `width` pixels a row, as a square of `side` pixels: each the mean of those
+/// that it stands for.
+fn shrink(
+    pixels: &[u8],
+    width: usize,
+    columns: Range<usize>,
+    rows: Range<usize>,
+    side: usize,
+) -> Vec<u8> {
+    // At least one pixel, where the part is smaller than the square.
+    let cut = |of: &Range<usize>, at: usize| {
+        let start = of.start + at * of.len() / side;
+        start..(of.start + (at + 1) * of.len() / side).max(start + 1)
+    };
+    let mut square = Vec::with_capacity(3 * side * side);
+    for y in 0..side {
+        let rows = cut(&rows, y);
+        for x in 0..side {
+            let columns = cut(&columns, x);
+            let mut sum = [0u32; 3];
+            for row in rows.clone() {
+                let row = &pixels[3 * (row * width + columns.start)..][..3 * columns.len()];
+                for pixel in row.chunks_exact(3) {
+                    sum = std::array::from_fn(|colour| sum[colour] + u32::from(pixel[colour]));
+                }
+            }
+            let count = (rows.len() * columns.len()) as u32;
+            square.extend(sum.map(|sum| (sum / count) as u8));
+        }
+    }
+    square
 }
 
 /// Numbers that look random and are the same each time.
@@ -184,6 +223,16 @@ mod tests {
         assert_eq!(image.label, 1, "23 is the 12th of 12 again, of 10 classes");
         let again = data.get(23).expect("decodes");
         assert_eq!(image.pixels, again.pixels);
+    }
+
+    #[test]
+    fn a_pixel_of_the_square_is_the_mean_of_those_it_stands_for() {
+        // Two rows of four pixels; the left column is not part.
+        let row = |values: [u8; 4]| values.into_iter().flat_map(|value| [value, 0, value]);
+        let pixels: Vec<u8> = row([9, 10, 20, 50]).chain(row([9, 30, 40, 70])).collect();
+        assert_eq!(shrink(&pixels, 4, 1..3, 0..2, 1), [25, 0, 25]);
+        let large = shrink(&pixels, 4, 3..4, 0..1, 2);
+        assert_eq!(large, [50, 0, 50].repeat(4));
     }
 
     #[test]

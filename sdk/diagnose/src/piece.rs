@@ -53,6 +53,8 @@ pub enum PieceKind {
     Call,
     /// The thread copied into pinned memory.
     Staging,
+    /// The thread ran a compiler of device code, as its samples say.
+    Compiling,
     /// Between two launches, operators of the framework included.
     BetweenLaunches,
     /// The thread submitted nothing, in a stretch that stands out.
@@ -88,6 +90,7 @@ impl fmt::Display for PieceKind {
             PieceKind::Submitted => "submitted, not yet running",
             PieceKind::Call => "driver call",
             PieceKind::Staging => "copying into pinned memory",
+            PieceKind::Compiling => "compiling device code",
             PieceKind::BetweenLaunches => "between launches",
             PieceKind::NoLaunch => "submitting nothing",
             PieceKind::Refill => "submitting again",
