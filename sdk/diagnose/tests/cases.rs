@@ -24,3 +24,14 @@ fn assert_top_cause(name: &str, cause: &str) {
     assert_eq!(finding.cause.to_string(), cause, "{name}\n{report}");
     assert_eq!(finding.severity.to_string(), "HIGH", "{name}\n{report}");
 }
+
+#[test]
+fn images_that_are_decoded_in_the_training_loop_are_found_in_its_get_stage() {
+    // Short and with small batches: the device is busy for most of it, the rest is decoding.
+    let report = report("resnet18_input_bound");
+    let finding = &report.findings[0];
+    assert_eq!(finding.cause.to_string(), "data.compute", "{report}");
+    assert_eq!(finding.evidence.get("in_process"), Some(&1.0));
+    let get = finding.chain.iter().find(|link| link.what.contains("get"));
+    assert!(get.is_some_and(|link| link.share > 0.9), "{report}");
+}
