@@ -13,7 +13,7 @@ use clap::Parser;
 use gpustall::{Report, instrument}; // gpustall
 use gpustall_examples::device::On;
 use gpustall_examples::fix::{Fix, HEADING, Prediction};
-use gpustall_examples::mlp::Trainer;
+use gpustall_examples::mlp::{Trainer, warm_up};
 use gpustall_examples::rows::{Row, RowBatcher, Rows};
 use gpustall_examples::ways::Way;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
@@ -112,6 +112,7 @@ fn main() -> anyhow::Result<()> {
     std::fs::create_dir_all(&args.out)?;
     let cpus = keep_on(args.cpus)?;
     let device = args.device.device();
+    warm_up(args.batch_size, &args.out, &device)?;
     let way = Way::run(&format!("cpus-{cpus}"), &args.out, &device, || train(&args))?;
     println!(
         "{} workers on {cpus} CPUs: {:.2} ms a step",

@@ -131,9 +131,12 @@ fn main() -> anyhow::Result<()> {
         if args.train { "training" } else { "inference" },
     );
     let device = args.device.device();
-    // Kernels are compiled and tuned before anything is measured.
-    Work::new(&args).step(rows.slice(0..args.rows.min(args.batch_size), &device));
-    device.sync()?;
+    // Kernels are compiled and tuned before anything is measured. A session begins before CUDA is used
+    // for the first time: later, CUPTI does not see its calls any more.
+    Way::run("warm-up", &args.out, &device, || {
+        Work::new(&args).step(rows.slice(0..args.rows.min(args.batch_size), &device));
+        Ok(1)
+    })?;
 
     let run = |name: &str, workers: Option<usize>| {
         let way = Way::run(name, &args.out, &device, || match workers {
@@ -170,7 +173,7 @@ fn main() -> anyhow::Result<()> {
                 ways.push(run(&name, Some(workers))?);
             }
             let after = &ways[known.unwrap_or(ways.len() - 1)];
-            println!("{}", Fix::new(prediction, &ways[before], after));
+            println!("{}", Fix::of_steady(prediction, &ways[before], after));
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use clap::Parser;
 use gpustall::instrument; // gpustall
 use gpustall_examples::device::On;
 use gpustall_examples::fix::{Fix, HEADING, Prediction};
-use gpustall_examples::mlp::Trainer;
+use gpustall_examples::mlp::{Trainer, warm_up};
 use gpustall_examples::rows::{FEATURES, Row, RowBatcher};
 use gpustall_examples::ways::Way;
 use std::fs::{File, OpenOptions};
@@ -148,6 +148,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn run(args: &Args, path: &Path) -> anyhow::Result<()> {
+    warm_up(args.batch_size, &args.out, &args.device.device())?;
     let samples = Samples::create(path, args.steps * args.batch_size)?;
     let record = |workers: usize| -> anyhow::Result<Way> {
         let name = format!("workers-{workers}");
@@ -165,7 +166,7 @@ fn run(args: &Args, path: &Path) -> anyhow::Result<()> {
     match before.report().and_then(Prediction::of_workers) {
         Some((workers, prediction)) => {
             let after = record(workers)?;
-            println!("{HEADING}\n{}", Fix::new(prediction, &before, &after));
+            println!("{HEADING}\n{}", Fix::of_steady(prediction, &before, &after));
         }
         None => println!("no finding says that other numbers of workers would do better"),
     }

@@ -158,14 +158,13 @@ fn main() -> anyhow::Result<()> {
         "--batch-size, --width, --steps and --read-every must be at least 1"
     );
     std::fs::create_dir_all(&args.out)?;
-    let mut training = Some(Training::new(&args));
+    // Made in the first session: CUPTI must be there before CUDA is used for the first time.
+    let mut training: Option<Training> = None;
     let mut record = |name: &str, steps: usize, read_every: usize| {
         let device = args.device.device();
         let way = Way::run(name, &args.out, &device, || {
-            let (after, loss) = training
-                .take()
-                .map_or_else(|| Training::new(&args), |t| t)
-                .steps(steps, read_every);
+            let training_now = training.take().unwrap_or_else(|| Training::new(&args));
+            let (after, loss) = training_now.steps(steps, read_every);
             anyhow::ensure!(loss.is_finite(), "the loss is {loss}");
             training = Some(after);
             Ok(steps)

@@ -33,6 +33,7 @@ mod event;
 mod give_up;
 mod host;
 mod kernel;
+mod mapped;
 mod memory;
 mod people;
 mod privilege;

@@ -8,6 +8,8 @@ use crate::wait::{any_matches, gpu_function};
 pub enum RunClass {
     /// The program itself.
     User,
+    /// The program, in a library that compiles code for devices.
+    DeviceCompiler,
     /// Reclaim or compaction of memory, also for a page fault.
     Reclaim,
     /// The driver of a GPU.
@@ -25,6 +27,7 @@ impl RunClass {
     pub const fn name(self) -> &'static str {
         match self {
             Self::User => "user",
+            Self::DeviceCompiler => "device compiler",
             Self::Reclaim => "reclaim",
             Self::GpuDriver => "gpu driver",
             Self::PageFault => "page fault",
@@ -44,8 +47,8 @@ pub struct Run {
     pub function: String,
     /// The kernel's functions, the innermost first; empty in user mode.
     pub kernel: Vec<String>,
-    /// The program's functions, the innermost first; `?` for those without a symbol, and where the
-    /// process was gone before they were looked up.
+    /// The program's functions, the innermost first; `[libname.so]` for those without a symbol, and
+    /// `?` where the process was gone before they were looked up.
     pub user: Vec<String>,
 }
 
@@ -102,10 +105,17 @@ const ENTRY: [&str; 5] = [
     "invoke_syscall*",
 ];
 
-/// What a thread with these stacks ran, the innermost functions first.
-pub(crate) fn classify(kernel: &[Function<'_>], user: Vec<String>) -> Run {
+/// What a thread with these stacks ran, the innermost functions first; `compiles` says whether one of
+/// the program's is in a library that compiles code for devices.
+pub(crate) fn classify(kernel: &[Function<'_>], user: Vec<String>, compiles: bool) -> Run {
     let (class, function) = match kernel {
-        [] => (RunClass::User, user.first().map_or("?", String::as_str)),
+        [] => {
+            let class = match compiles {
+                true => RunClass::DeviceCompiler,
+                false => RunClass::User,
+            };
+            (class, user.first().map_or("?", String::as_str))
+        }
         _ => class_of(kernel),
     };
     Run {
@@ -138,14 +148,25 @@ mod tests {
         let functions: Vec<_> = functions
             .map(|name| Function { name, module: "" })
             .collect();
-        let run = classify(&functions, vec!["leaf".to_owned(), "main".to_owned()]);
+        let run = classify(
+            &functions,
+            vec!["leaf".to_owned(), "main".to_owned()],
+            false,
+        );
         (run.class, run.function)
     }
 
     #[test]
     fn a_thread_without_a_kernel_stack_runs_its_innermost_function() {
         assert_eq!(run(""), (RunClass::User, "leaf".to_owned()));
-        assert_eq!(classify(&[], vec![]).function, "?");
+        assert_eq!(classify(&[], vec![], false).function, "?");
+    }
+
+    #[test]
+    fn a_compiler_of_device_code_is_no_ordinary_function() {
+        let run = classify(&[], vec!["[libnvrtc.so.13]".to_owned()], true);
+        assert_eq!(run.class, RunClass::DeviceCompiler);
+        assert_eq!(run.function, "[libnvrtc.so.13]");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Stacks of samples as runs with names, each held once.
 
+use crate::mapped::Mapped;
 use crate::recording::RunId;
 use crate::run::{self, Run};
 use crate::symbols::{Function, KernelSymbols};
@@ -22,13 +23,21 @@ pub(crate) struct Stacks {
     pub(crate) user: Vec<u64>,
 }
 
+/// What stands at an address of a program.
+#[derive(Debug)]
+struct Place {
+    name: String,
+    /// Whether it is in a library that compiles code for devices.
+    compiles: bool,
+}
+
 /// The runs of one recording.
 #[derive(Default)]
 pub(crate) struct Runs {
     list: Vec<Stacks>,
     by_stacks: HashMap<Stacks, RunId>,
     /// Names of addresses in programs.
-    names: HashMap<(u32, u64), String>,
+    names: HashMap<(u32, u64), Place>,
     /// Addresses that were not looked up yet, by process.
     unnamed: BTreeMap<u32, Vec<u64>>,
 }
@@ -57,12 +66,23 @@ impl Runs {
             addresses.sort_unstable();
             addresses.dedup();
             let source = Source::from(process(pid));
+            let mapped = Mapped::of(pid);
+            // First by the files that are mapped there, then by the functions in them.
+            for &address in &addresses {
+                if let Some(file) = mapped.file(address) {
+                    let name = format!("[{}]", file.name);
+                    let compiles = file.compiles_for_devices();
+                    self.names.insert((pid, address), Place { name, compiles });
+                }
+            }
             let mut find = |addresses: &[u64]| -> bool {
                 let found = symbolizer.symbolize(&source, Input::AbsAddr(addresses));
                 for (&address, symbol) in addresses.iter().zip(found.iter().flatten()) {
                     if let Symbolized::Sym(symbol) = symbol {
                         let name = symbol.name.clone().into_owned();
-                        self.names.insert((pid, address), name);
+                        let known = self.names.get(&(pid, address));
+                        let compiles = known.is_some_and(|place| place.compiles);
+                        self.names.insert((pid, address), Place { name, compiles });
                     }
                 }
                 found.is_ok()
@@ -84,11 +104,14 @@ impl Runs {
         let named = |stacks: Stacks| {
             let kernel = stacks.kernel.iter().filter_map(|&ip| symbols.at(ip));
             let kernel: Vec<Function<'_>> = kernel.collect();
+            let mut compiles = false;
             let user = places(&stacks.user).map(|address| {
-                let name = self.names.get(&(stacks.pid, address));
-                name.cloned().unwrap_or_else(|| "?".to_owned())
+                let place = self.names.get(&(stacks.pid, address));
+                compiles |= place.is_some_and(|place| place.compiles);
+                place.map_or_else(|| "?".to_owned(), |place| place.name.clone())
             });
-            run::classify(&kernel, user.collect())
+            let user = user.collect();
+            run::classify(&kernel, user, compiles)
         };
         let runs = list.into_iter().map(named).collect();
         if self.names.len() > MAX_NAMES {

@@ -90,6 +90,21 @@ impl Fix {
         }
     }
 
+    /// The same of the steady steps, without the first of each epoch: what numbers of workers are
+    /// predicted for, since no number of them has the first batch ready.
+    pub fn of_steady(prediction: Prediction, before: &Way, after: &Way) -> Self {
+        let steady = |way: &Way| {
+            let steps = way.report().map(|report| report.steps);
+            let steps = steps.filter(|steps| steps.count > 0);
+            steps.map_or(way.step_ns(), |steps| steps.mean_ns as f64)
+        };
+        Self {
+            before_ns: steady(before),
+            after_ns: steady(after),
+            ..Self::new(prediction, before, after)
+        }
+    }
+
     /// The same, where the run before was another process, which left this report.
     pub fn of_report(prediction: Prediction, before: &Report, after: &Way) -> Self {
         let steps = before.steps.count + before.first_steps.length.count;

@@ -1,10 +1,12 @@
 //! A network of two layers.
 
-use crate::rows::{Batch, FEATURES};
+use crate::rows::{Batch, FEATURES, Rows};
+use crate::ways::Way;
 use burn::nn::{Linear, LinearConfig, Relu};
 use burn::optim::{GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::prelude::*;
 use gpustall::instrument; // gpustall
+use std::path::Path;
 
 /// From a row to one number.
 #[derive(Module, Debug)]
@@ -59,4 +61,21 @@ impl Trainer {
         self.model = self.optimizer.step(0.01, self.model, gradients);
         self
     }
+}
+
+/// One step on `rows` rows, in a session of its own: a GPU's kernels are compiled in the first one.
+///
+/// To be called before anything uses the device: CUPTI sees the calls of CUDA only in a process
+/// whose first session began before the first of them.
+///
+/// # Errors
+///
+/// Those of the device, and of a trace that cannot be written to `directory`.
+pub fn warm_up(rows: usize, directory: &Path, device: &Device) -> anyhow::Result<()> {
+    Way::run("warm-up", directory, device, || {
+        let batch = Rows::generate(rows).slice(0..rows, device);
+        Trainer::new(&device.clone().autodiff()).step(batch);
+        Ok(1)
+    })?;
+    Ok(())
 }

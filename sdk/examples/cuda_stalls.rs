@@ -76,11 +76,13 @@ enum Case {
     Allocations,
 }
 
-const CASES: [(&str, Case, &str); 4] = [
-    ("pageable", Case::Pageable, "transfer.pageable"),
-    ("readback", Case::Readback, "sync.readback"),
-    ("launches", Case::Launches, "host.launch-bound"),
-    ("allocations", Case::Allocations, "alloc.device"),
+/// Each with what it must be found as, and how many of its steps are run for one of `--steps`: some are
+/// short.
+const CASES: [(&str, Case, &str, usize); 4] = [
+    ("pageable", Case::Pageable, "transfer.pageable", 1),
+    ("readback", Case::Readback, "sync.readback", 20),
+    ("launches", Case::Launches, "host.launch-bound", 1),
+    ("allocations", Case::Allocations, "alloc.device", 4),
 ];
 
 struct Gpu {
@@ -118,7 +120,7 @@ impl Gpu {
 
     /// A batch of `BATCH` bytes is copied, and a kernel of 2 ms needs it. Fixed: from pinned memory,
     /// on a stream of its own, while the kernel before runs.
-    fn pageable(&self, steps: usize, fixed: bool) -> Result<(), DriverError> {
+    fn pageable(&self, steps: usize, fixed: bool) -> Result<Duration, DriverError> {
         let pageable = vec![1_u8; BATCH];
         // SAFETY: it is filled before it is read.
         let mut pinned = unsafe { self.context.alloc_pinned::<u8>(BATCH) }?;
@@ -127,6 +129,7 @@ impl Gpu {
         let mut on_device = [buffer()?, buffer()?];
         self.stream.synchronize()?;
         let cycles = 2_000 * MICROSECOND;
+        let begin = Instant::now();
         for step in 0..steps {
             let _step = instrument::step("train");
             let batch = &mut on_device[step % 2];
@@ -139,13 +142,15 @@ impl Gpu {
             // SAFETY: the kernel takes a 64-bit number and a pointer.
             unsafe { launch.launch(LaunchConfig::for_num_elems(1)) }?;
         }
-        self.stream.synchronize()
+        self.stream.synchronize()?;
+        Ok(begin.elapsed())
     }
 
     /// Four kernels of 15 us, and the loss is read. Fixed: it is read at the end.
-    fn readback(&self, steps: usize, fixed: bool) -> Result<(), DriverError> {
+    fn readback(&self, steps: usize, fixed: bool) -> Result<Duration, DriverError> {
         let loss = self.stream.alloc_zeros::<f32>(1)?;
         let mut read = [0.0_f32];
+        let begin = Instant::now();
         for step in 1..=steps {
             let _step = instrument::step("train");
             for _ in 0..4 {
@@ -155,11 +160,12 @@ impl Gpu {
                 self.stream.memcpy_dtoh(&loss, read.as_mut_slice())?;
             }
         }
-        self.stream.synchronize()
+        self.stream.synchronize()?;
+        Ok(begin.elapsed())
     }
 
     /// Many kernels of 1 us, with a framework's work before each. Fixed: one graph of them.
-    fn launches(&self, steps: usize, fixed: bool) -> Result<(), DriverError> {
+    fn launches(&self, steps: usize, fixed: bool) -> Result<Duration, DriverError> {
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         self.stream.begin_capture(mode)?;
         for _ in 0..SMALL_KERNELS {
@@ -167,6 +173,7 @@ impl Gpu {
         }
         let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
         let graph = self.stream.end_capture(flags)?;
+        let begin = Instant::now();
         for _ in 0..steps {
             let _step = instrument::step("train");
             match (&graph, fixed) {
@@ -179,12 +186,14 @@ impl Gpu {
                 }
             }
         }
-        self.stream.synchronize()
+        self.stream.synchronize()?;
+        Ok(begin.elapsed())
     }
 
     /// Buffers are allocated, a kernel of 300 us runs, they are freed. Fixed: they are kept.
-    fn allocations(&self, steps: usize, fixed: bool) -> Result<(), DriverError> {
+    fn allocations(&self, steps: usize, fixed: bool) -> Result<Duration, DriverError> {
         let mut kept = Vec::new();
+        let begin = Instant::now();
         for step in 0..steps {
             let _step = instrument::step("train");
             while kept.len() < BUFFERS {
@@ -199,10 +208,12 @@ impl Gpu {
                 }
             }
         }
-        self.stream.synchronize()
+        self.stream.synchronize()?;
+        Ok(begin.elapsed())
     }
 
-    fn run(&self, case: Case, steps: usize, fixed: bool) -> Result<(), DriverError> {
+    /// How long the steps took.
+    fn run(&self, case: Case, steps: usize, fixed: bool) -> Result<Duration, DriverError> {
         match case {
             Case::Pageable => self.pageable(steps, fixed),
             Case::Readback => self.readback(steps, fixed),
@@ -258,11 +269,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("there is no CUDA driver here".into());
     }
     std::fs::create_dir_all(&args.out)?;
+    // CUPTI sees the calls of CUDA only if a session began before the first of them.
+    let start = args.out.join("start.trace.json.gz");
+    let start = gpustall::session("start").output(start).start()?;
     let gpu = Gpu::new()?;
+    start.finish()?;
     println!(
         "case         planted             found               share      step  predicted   measured  off by"
     );
-    for (name, case, planted) in CASES {
+    for (name, case, planted, times) in CASES {
+        let steps = args.steps * times;
         if !args.cases.is_empty() && !args.cases.iter().any(|of| of == name) {
             continue;
         }
@@ -274,9 +290,8 @@ fn main() -> Result<(), Box<dyn Error>> {
             };
             let output = args.out.join(format!("{title}.trace.json.gz"));
             let session = gpustall::session(title).output(output).start()?;
-            let begin = Instant::now();
-            gpu.run(case, args.steps, fixed)?;
-            let step = begin.elapsed().as_secs_f64() * 1e3 / args.steps as f64;
+            let took = gpu.run(case, steps, fixed)?;
+            let step = took.as_secs_f64() * 1e3 / steps as f64;
             let summary = session.finish()?;
             if args.report {
                 println!("{summary}\n");

@@ -26,6 +26,8 @@ CASES = {
     "leaves": ["--workers", "2", "--leaves"],
     "leaves-persistent": ["--workers", "2", "--leaves", "--persistent"],
     "thread": ["--workers", "2", "--thread"],
+    "by-hand": ["--by-hand"],
+    "killed": ["--workers", "2", "--killed"],
 }
 
 
@@ -35,7 +37,8 @@ def run(gpustall, name, options, folder):
     job = [sys.executable, str(here / "program.py"), str(truth), *options]
     command = [gpustall, "run", "--no-sidecar", "-o", str(trace), "--", *job]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
+    code = 128 + 9 if name == "killed" else 0
+    assert done.returncode == code, done.stdout + done.stderr
     assert "gpustall run with the Python hook" in " ".join(done.stdout.split()), done.stdout
     with gzip.open(trace) as file:
         events = json.load(file)["traceEvents"]
@@ -46,6 +49,10 @@ def check(name, truth, events):
     slices = [event for event in events if event.get("ph") == "X"]
     slices.sort(key=lambda event: event["ts"])
     of = lambda cat: [event for event in slices if event["cat"] == cat]
+    if name == "by-hand":
+        steps, optimized = len(of("step")), len(of("phase"))
+        assert (steps, optimized) == (5, 6), f"{steps} steps, {optimized} of the optimizer"
+        return f"{steps} steps from one of the optimizer to the next"
     waits = [wait for wait in of("data_wait") if "error" not in wait["args"]]
     batches = [batch for batch in truth["batches"] if "error" not in batch]
     failed = len(truth["batches"]) - len(batches)
@@ -81,7 +88,8 @@ def check(name, truth, events):
     assert len(batches) - unknown <= len(steps) <= len(batches), f"{len(steps)} steps"
     trained = [batch for batch in batches if batch["kind"] == "train"]
     optimized = [phase for phase in of("phase") if phase["name"] == "optimizer"]
-    assert len(optimized) == len(trained), f"{len(optimized)} steps of the optimizer"
+    ended = len(trained) - (name == "killed")
+    assert len(optimized) == ended, f"{len(optimized)} steps of the optimizer"
     return f"{len(batches)} batches, {len(arrows)} from workers, {len(steps)} steps"
 
 

@@ -4,6 +4,7 @@ import argparse
 import itertools
 import json
 import os
+import signal
 import threading
 
 import torch
@@ -50,6 +51,11 @@ def loader(args, dataset, shuffle):
     return DataLoader(dataset, **options)
 
 
+def tell(path, truth):
+    with open(path, "w") as file:
+        json.dump({"pid": os.getpid(), "batches": truth}, file)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("truth")
@@ -61,8 +67,19 @@ def main():
     parser.add_argument("--fails", action="store_true")
     parser.add_argument("--leaves", action="store_true", help="leave each loop after 3 batches")
     parser.add_argument("--thread", action="store_true", help="train on a thread")
+    parser.add_argument("--by-hand", action="store_true", help="train without a loader")
+    parser.add_argument("--killed", action="store_true", help="end by SIGKILL in the fourth step")
     args = parser.parse_args()
     truth = []
+
+    def train_by_hand():
+        rows = torch.rand(ITEMS, 8)
+        model = torch.nn.Linear(8, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        for part in torch.randperm(ITEMS).split(BATCH):
+            optimizer.zero_grad()
+            model(rows[part]).square().mean().backward()
+            optimizer.step()
 
     def take(batches, kind):
         if args.leaves:
@@ -70,6 +87,9 @@ def main():
         for rows, makers in batches:
             (maker,) = set(makers.tolist())
             truth.append({"kind": kind, "maker": maker, "thread": threading.get_native_id()})
+            if args.killed and len(truth) == 4:
+                tell(args.truth, truth)
+                os.kill(os.getpid(), signal.SIGKILL)
             yield rows
 
     def train():
@@ -90,14 +110,15 @@ def main():
             for rows in take(validates, "valid"):
                 model(rows)
 
-    if args.thread:
+    if args.by_hand:
+        train_by_hand()
+    elif args.thread:
         thread = threading.Thread(target=train)
         thread.start()
         thread.join()
     else:
         train()
-    with open(args.truth, "w") as file:
-        json.dump({"pid": os.getpid(), "batches": truth}, file)
+    tell(args.truth, truth)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 //! Traces of several ranks on the command line.
 #![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+use gpustall_trace::vocab::{arg, cat};
+use gpustall_trace::{
+    DeviceInfo, DistributedInfo, EventRef, Interval, Meta, MonoTime, PartialWriter, Pid, Tid,
+    TraceTime, TrackKind, ValueRef,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -160,4 +165,125 @@ fn ranks_are_merged_into_one_trace_that_says_the_same() {
         4_000_000
     );
     assert_eq!(report["ranks"].as_array().map(Vec::len), Some(2));
+}
+
+/// What the library in a process of a job leaves: its device 0, which is a card of its own. Rank 1
+/// computes 700 us of each ms and the others 300 us before all reduce until 800 us.
+fn captured(folder: &Path, rank: u32) {
+    let pid = Pid(500 + rank);
+    let device = Pid::of_device(0);
+    let path = folder.join(format!("train.{pid}.json.partial"));
+    let meta = Meta {
+        name: "train".into(),
+        start_mono: MonoTime::from_nanos(9_000_000 + u64::from(rank) * 50_000),
+        pid,
+        boot: "b".into(),
+        distributed: Some(DistributedInfo {
+            rank,
+            world_size: 2,
+        }),
+        devices: vec![DeviceInfo {
+            name: "H200".into(),
+            uuid: format!("GPU-{rank}"),
+            ..DeviceInfo::default()
+        }],
+        ..Meta::default()
+    };
+    let mut file = PartialWriter::create(&path, &meta).expect("the folder takes files");
+    for (pid, name) in [(pid, "train"), (device, "GPU 0 (H200)")] {
+        file.push(&EventRef::Process { pid, name, sort: 0 });
+    }
+    let stream = Tid(0xC000_0000);
+    for (pid, tid, name, kind) in [
+        (pid, Tid(pid.0), "python", TrackKind::Thread),
+        (device, stream, "stream 7", TrackKind::Synthetic),
+    ] {
+        file.push(&EventRef::Track {
+            pid,
+            tid,
+            name,
+            sort: 0,
+            kind,
+        });
+    }
+    let mut slice = |(pid, tid), cat, name: &str, span: (u64, u64), args: &[_]| {
+        // The processes did not begin to record at the same time.
+        let time = |us: u64| TraceTime::from_nanos(us * 1_000 - u64::from(rank) * 50_000);
+        let span = Interval::new(time(span.0), time(span.1));
+        file.push(&EventRef::Slice {
+            pid,
+            tid,
+            name,
+            cat,
+            span,
+            args,
+        });
+    };
+    for step in 0..20 {
+        let (at, id) = (1_000 + step * 1_000, step * 3 + 1);
+        let busy = if rank == 1 { 700 } else { 300 };
+        let ops = [
+            ("gemm", (at + 3, at + busy)),
+            (NCCL, (at + busy, at + 800)),
+            ("add", (at + 800, at + 1_000)),
+        ];
+        for (id, (name, span)) in (id..).zip(ops) {
+            let id = (arg::CORRELATION, ValueRef::U64(id));
+            let call = (span.0 - 2, span.0 - 1);
+            slice(
+                (pid, Tid(pid.0)),
+                cat::CUDA_RUNTIME,
+                "cudaLaunchKernel",
+                call,
+                &[id],
+            );
+            let args = [
+                (arg::DEVICE, ValueRef::U64(0)),
+                (arg::STREAM, ValueRef::U64(7)),
+                id,
+            ];
+            slice((device, stream), cat::KERNEL, name, span, &args);
+        }
+    }
+    file.flush().expect("the folder takes files");
+}
+
+#[test]
+fn all_processes_of_a_job_are_in_its_trace() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let left = dir.path().join("left");
+    std::fs::create_dir(&left).expect("the folder takes folders");
+    for rank in [0, 1] {
+        captured(&left, rank);
+    }
+    let trace = dir.path().join("job.trace.json.gz");
+    let trace_arg = trace.display().to_string();
+    // As if the driver had loaded the library into two processes of it.
+    let job = format!("cp {}/* \"$GPUSTALL_OUTPUT\"", left.display());
+    let args = [
+        "run",
+        "--no-sidecar",
+        "-o",
+        &trace_arg,
+        "--",
+        "sh",
+        "-c",
+        &job,
+    ];
+    let output = gpustall(&args, &[]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let output = gpustall(&["report", "--json"], &[&trace]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(report["devices"][0]["name"], "GPU 0 (rank 0)");
+    assert_eq!(report["devices"][1]["name"], "GPU 1 (rank 1)");
+    assert_eq!(
+        report["devices"][0]["charges_ns"]["comm.straggler"],
+        20 * 400_000
+    );
+    assert_eq!(report["ranks"][1]["last_in"], 20);
+    assert_eq!(report["findings"][0]["cause"], "comm.straggler");
 }

@@ -82,26 +82,35 @@ pub(crate) fn is_recorded(api: Api, name: &str) -> bool {
         .is_some_and(|rest| list.iter().any(|head| rest.starts_with(head)))
 }
 
-/// The recorded functions by CUPTI's numbers.
+/// The functions that CUPTI can report, by its numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(HashMap<(Api, u32), String>);
+pub(crate) struct Calls {
+    recorded: HashMap<(Api, u32), String>,
+    others: Vec<(Api, u32)>,
+}
 
 impl Calls {
-    /// Adds those of all functions that CUPTI can report.
+    /// Adds all functions that CUPTI can report.
     pub(crate) fn add(&mut self, api: Api, all: Vec<(u32, String)>) {
-        let recorded = all.into_iter().filter(|(_, name)| is_recorded(api, name));
-        let plain = recorded.map(|(number, name)| ((api, number), plain(api, &name).to_owned()));
-        self.0.extend(plain);
+        for (number, name) in all {
+            match is_recorded(api, &name) {
+                true => {
+                    let name = plain(api, &name).to_owned();
+                    self.recorded.insert((api, number), name);
+                }
+                false => self.others.push((api, number)),
+            }
+        }
     }
 
     /// The name of a recorded function.
     pub(crate) fn name(&self, api: Api, number: u32) -> Option<&str> {
-        self.0.get(&(api, number)).map(String::as_str)
+        self.recorded.get(&(api, number)).map(String::as_str)
     }
 
-    /// The numbers of the recorded functions.
-    pub(crate) fn numbers(&self, api: Api) -> impl Iterator<Item = u32> {
-        let own = self.0.keys().filter(move |(of, _)| *of == api);
+    /// The numbers of the functions that are not recorded.
+    pub(crate) fn others(&self, api: Api) -> impl Iterator<Item = u32> {
+        let own = self.others.iter().filter(move |(of, _)| *of == api);
         own.map(|(_, number)| *number)
     }
 }
@@ -162,6 +171,7 @@ mod tests {
         calls.add(Api::Runtime, vec![(7, "cudaMalloc_v3020".to_owned())]);
         assert_eq!(calls.name(Api::Driver, 7), Some("cuLaunchKernel"));
         assert_eq!(calls.name(Api::Driver, 8), None);
+        assert_eq!(calls.others(Api::Driver).collect::<Vec<_>>(), [8]);
         assert_eq!(calls.name(Api::Driver, 9), Some("cuMemAlloc_v2"));
         assert_eq!(calls.name(Api::Runtime, 7), Some("cudaMalloc"));
     }

@@ -241,18 +241,24 @@ impl Capture {
             (Api::Driver, layout::DRIVER),
             (Api::Runtime, layout::RUNTIME),
         ] {
-            if !self.switch_calls(api, on) {
-                // All of them then; what nobody asked for is left out when it comes.
-                let _ = self.cupti.set(kind, on);
+            let _ = self.cupti.set(kind, on);
+            if on {
+                self.leave_out(api);
             }
         }
         Ok(())
     }
 
-    /// Whether CUPTI can choose among calls.
-    fn switch_calls(&self, api: Api, on: bool) -> bool {
-        let mut numbers = self.emitter.calls().numbers(api);
-        numbers.all(|number| matches!(self.cupti.set_call(api, number, on), Some(Ok(()))))
+    /// Stops recording the calls that nobody asked for, where CUPTI can choose among them; where it
+    /// cannot, they are left out when they come. The other way round, to ask for the calls one by
+    /// one, gives none of those in contexts that were there before (seen with driver 580, CUDA 13.0).
+    fn leave_out(&self, api: Api) {
+        for number in self.emitter.calls().others(api) {
+            // A number that this CUPTI has no function for is refused, and the next one may have one.
+            if self.cupti.set_call(api, number, false).is_none() {
+                return;
+            }
+        }
     }
 
     fn flush_when_due(&mut self) {

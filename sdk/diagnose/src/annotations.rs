@@ -68,6 +68,7 @@ impl Timeline<'_> {
             step: None,
             batch: None,
             worker: None,
+            keeps_workers: false,
             span: self.clip(slice.span),
             cpu: None,
             unfinished: false,

@@ -122,6 +122,11 @@ pub(crate) fn worker_limit(
             set(best.workers),
             Nanos::new(best.predicted_step_ns)
         ),
+        None if !facts.counts.is_empty() => format!(
+            "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
+             may use are the limit already.",
+            facts.cpus
+        ),
         None => format!(
             "more workers, while CPUs are free: {}. Or {cheaper}.",
             set(have + 1)

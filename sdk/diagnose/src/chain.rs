@@ -17,8 +17,6 @@ enum Own {
     Batch(Option<u64>),
     /// This one.
     Stage(usize),
-    /// None, and the stages do not matter.
-    Nothing,
 }
 
 impl Own {
@@ -27,7 +25,6 @@ impl Own {
             Own::All => true,
             Own::Batch(batch) => batch.is_some() && stage.batch == batch,
             Own::Stage(own) => own == at,
-            Own::Nothing => false,
         }
     }
 }
@@ -57,14 +54,14 @@ pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interva
         Role::Batch => {}
     }
     let mut pieces = Vec::new();
-    let mut cut = |track, span, own, gap| {
+    let cut = |pieces: &mut Vec<Piece>, track, span, own, gap| {
         Lane {
             timeline,
             track,
             own,
             gap,
         }
-        .cut(span, &mut pieces);
+        .cut(span, pieces);
     };
     match maker(timeline, wait) {
         Maker::Unknown | Maker::Elsewhere => {
@@ -72,7 +69,7 @@ pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interva
         }
         Maker::InProcess => {
             for &part in parts {
-                cut(wait.track, part, Own::All, PieceKind::Next);
+                cut(&mut pieces, wait.track, part, Own::All, PieceKind::Next);
             }
         }
         Maker::Worker(track) => {
@@ -80,14 +77,18 @@ pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interva
             for &part in parts {
                 let made = made.unwrap_or(part.end).clamp(part.start, part.end);
                 let making = Interval::new(part.start, made);
-                cut(track, making, Own::Batch(wait.batch), PieceKind::Idle);
+                let own = Own::Batch(wait.batch);
+                cut(&mut pieces, track, making, own, PieceKind::Idle);
                 let rest = Interval::new(made, part.end);
-                cut(wait.track, rest, Own::Nothing, PieceKind::HandOff);
+                match timeline.sends_aside {
+                    true => sending(timeline, (track, wait.track), rest, &mut pieces),
+                    false => hand_off(wait.track, rest, &mut pieces),
+                }
             }
         }
         Maker::Open(track, stage) => {
             for &part in parts {
-                cut(track, part, Own::Stage(stage), PieceKind::Idle);
+                cut(&mut pieces, track, part, Own::Stage(stage), PieceKind::Idle);
             }
             // Nothing says that this is the batch that the trainer would have got.
             pieces
@@ -96,6 +97,43 @@ pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interva
         }
     }
     pieces
+}
+
+/// The time from when a batch was made until it was taken.
+fn hand_off(taker: TrackId, span: Interval, pieces: &mut Vec<Piece>) {
+    if !span.is_empty() {
+        let track = Some(taker);
+        let piece = Piece::plain(PieceKind::HandOff, span, track, Edge::Observed);
+        pieces.push(piece);
+    }
+}
+
+/// The same where another thread of the worker sends the batch, and a process runs one thread at a
+/// time: while the worker is at work on its next batch, that is why this one has not come.
+fn sending(
+    timeline: &Timeline<'_>,
+    (worker, taker): (TrackId, TrackId),
+    span: Interval,
+    pieces: &mut Vec<Piece>,
+) {
+    let mut at = span.start;
+    for busy in timeline.stages.during(worker, span) {
+        hand_off(taker, Interval::new(at, busy.span.start), pieces);
+        let collates = timeline
+            .stages
+            .get(busy.stage)
+            .is_some_and(|stage| stage.kind == StageKind::Collate);
+        let kind = match collates {
+            true => PieceKind::LaterCollate,
+            false => PieceKind::LaterGet,
+        };
+        pieces.push(Piece {
+            stage: Some(busy.stage),
+            ..Piece::plain(kind, busy.span, Some(worker), Edge::Inferred)
+        });
+        at = busy.span.end;
+    }
+    hand_off(taker, Interval::new(at, span.end), pieces);
 }
 
 fn whole(parts: &[Interval], kind: PieceKind, track: Option<TrackId>, edge: Edge) -> Vec<Piece> {
@@ -127,12 +165,10 @@ impl Lane<'_> {
     /// Cuts `span` by what the thread did in it.
     fn cut(&self, span: Interval, pieces: &mut Vec<Piece>) {
         let mut at = span.start;
-        if !matches!(self.own, Own::Nothing) {
-            for busy in self.timeline.stages.during(self.track, span) {
-                self.push(pieces, self.gap, Interval::new(at, busy.span.start), None);
-                self.push(pieces, self.kind(busy.stage), busy.span, Some(busy.stage));
-                at = busy.span.end;
-            }
+        for busy in self.timeline.stages.during(self.track, span) {
+            self.push(pieces, self.gap, Interval::new(at, busy.span.start), None);
+            self.push(pieces, self.kind(busy.stage), busy.span, Some(busy.stage));
+            at = busy.span.end;
         }
         self.push(pieces, self.gap, Interval::new(at, span.end), None);
     }

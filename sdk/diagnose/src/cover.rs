@@ -21,6 +21,11 @@ impl Cover {
         Self(without(whole, spans))
     }
 
+    /// The covered time: disjoint, in order.
+    pub(crate) fn covered(self) -> Vec<Interval> {
+        self.0
+    }
+
     /// Cuts `span` where the cover begins and ends, and says of each part whether it is covered.
     pub(crate) fn cut(&self, span: Interval, mut each: impl FnMut(Interval, bool)) {
         let first = self.0.partition_point(|of| of.end <= span.start);

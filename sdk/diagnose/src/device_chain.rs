@@ -92,6 +92,7 @@ fn what(kind: PieceKind) -> &'static str {
         PieceKind::Submitted => "was submitted and did not run",
         PieceKind::Call => "was in a driver call",
         PieceKind::Staging => "copied into pinned memory",
+        PieceKind::Compiling => "compiled device code",
         PieceKind::BetweenLaunches => "launched too slowly",
         PieceKind::NoLaunch => "launched nothing",
         PieceKind::Refill => "launched again after it had waited for the device",

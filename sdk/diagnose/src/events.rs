@@ -63,6 +63,8 @@ pub(crate) struct Wait {
     pub(crate) batch: Option<u64>,
     /// Thread that made the batch, as the wait itself says.
     pub(crate) worker: Option<Tid>,
+    /// Whether the loader keeps its workers from one epoch to the next, as far as it says so.
+    pub(crate) keeps_workers: bool,
     pub(crate) span: Interval,
     /// CPU time of the waiting thread inside it.
     pub(crate) cpu: Option<Nanos>,

@@ -249,7 +249,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// Several threads in few words: their names if there are at most two, else how many and the
-/// common beginning of their names.
+/// common beginning of their names, if that tells something. Devices are counted.
 pub(crate) fn group(names: &[String]) -> String {
     match names {
         [] => "unknown thread".to_owned(),
@@ -261,7 +261,9 @@ pub(crate) fn group(names: &[String]) -> String {
                 &common[..same.map(|(a, _)| a.len_utf8()).sum()]
             });
             match common.trim_end_matches(|c: char| c.is_ascii_digit()) {
-                "" => format!("{} threads", names.len()),
+                "GPU " => format!("{} GPUs", names.len()),
+                "thread " => format!("{} threads", names.len()),
+                short if short.chars().count() < 2 => format!("{} threads", names.len()),
                 common => format!("{} threads {common}*", names.len()),
             }
         }
@@ -279,6 +281,12 @@ mod tests {
         assert_eq!(group(&names(&["a-0", "a-1"])), "a-0 and a-1");
         assert_eq!(group(&names(&["a-10", "a-11", "a-12"])), "3 threads a-*");
         assert_eq!(group(&names(&["x", "y", "z"])), "3 threads");
+        assert_eq!(group(&names(&["python3", "pt_0", "p"])), "3 threads");
+        assert_eq!(
+            group(&names(&["thread 1", "thread 2", "thread 3"])),
+            "3 threads"
+        );
+        assert_eq!(group(&names(&["GPU 0", "GPU 1", "GPU 2"])), "3 GPUs");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) row: Loader,
     /// Batches of an epoch, on average over those that were seen.
     pub(crate) epoch_batches: u64,
+    /// Whether its workers are kept from one epoch to the next, as far as that is known.
+    pub(crate) keeps_workers: bool,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
     pub(crate) production: Option<Nanos>,
     /// Mean CPU time of those stages; `None` unless all of them say it.
@@ -97,6 +99,7 @@ fn loader(
     let epochs: BTreeSet<Option<u64>> = waits.iter().map(|wait| wait.epoch).collect();
     LoaderFacts {
         key,
+        keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
         epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
         row: Loader {
             name: timeline.loader_name(key).to_owned(),

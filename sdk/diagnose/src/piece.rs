@@ -17,6 +17,10 @@ pub enum PieceKind {
     EarlierGet,
     /// The worker still collated another batch.
     EarlierCollate,
+    /// The batch was made, and the worker read items of the next one before it sent it.
+    LaterGet,
+    /// The batch was made, and the worker collated the next one before it sent it.
+    LaterCollate,
     /// The worker was in no recorded stage: idle, between stages, or not recorded.
     Idle,
     /// The batch was made and not yet taken.
@@ -49,6 +53,8 @@ pub enum PieceKind {
     Call,
     /// The thread copied into pinned memory.
     Staging,
+    /// The thread ran a compiler of device code, as its samples say.
+    Compiling,
     /// Between two launches, operators of the framework included.
     BetweenLaunches,
     /// The thread submitted nothing, in a stretch that stands out.
@@ -66,6 +72,8 @@ impl fmt::Display for PieceKind {
             PieceKind::Collate => "collate",
             PieceKind::EarlierGet => "get of an earlier batch",
             PieceKind::EarlierCollate => "collate of an earlier batch",
+            PieceKind::LaterGet => "get of the next batch",
+            PieceKind::LaterCollate => "collate of the next batch",
             PieceKind::Idle => "idle or unknown",
             PieceKind::HandOff => "hand-off",
             PieceKind::Next => "elsewhere in next()",
@@ -82,6 +90,7 @@ impl fmt::Display for PieceKind {
             PieceKind::Submitted => "submitted, not yet running",
             PieceKind::Call => "driver call",
             PieceKind::Staging => "copying into pinned memory",
+            PieceKind::Compiling => "compiling device code",
             PieceKind::BetweenLaunches => "between launches",
             PieceKind::NoLaunch => "submitting nothing",
             PieceKind::Refill => "submitting again",

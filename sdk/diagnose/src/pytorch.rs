@@ -15,10 +15,15 @@ const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch 
     the main module anew: keep what only training needs out of it. Open files and build indexes when \
     the data set is made, not with the first item.";
 
+const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next already, but make the first \
+    batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches. Open files and \
+    build indexes when the data set is made, not with the first item.";
+
 /// What to change where batches are waited for.
 pub(crate) fn loader(facts: &Facts<'_>) -> String {
     if facts.cause == Cause::DataStartup {
-        return STARTUP.to_owned();
+        let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
+        return if kept { STARTUP_KEPT } else { STARTUP }.to_owned();
     }
     if facts.in_process {
         return in_process(facts);

@@ -194,15 +194,20 @@ pub(crate) fn on_device(kind: PieceKind) -> bool {
 
 /// Whether pieces of this kind lie on a worker.
 pub(crate) fn on_worker(kind: PieceKind) -> bool {
-    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle};
-    matches!(kind, Get | Collate | EarlierGet | EarlierCollate | Idle)
+    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle, LaterCollate, LaterGet};
+    matches!(
+        kind,
+        Get | Collate | EarlierGet | EarlierCollate | LaterGet | LaterCollate | Idle
+    )
 }
 
 /// The kind of stage of a piece, if it is one.
 pub(crate) fn stage_kind(kind: PieceKind) -> Option<StageKind> {
     match kind {
-        PieceKind::Get | PieceKind::EarlierGet => Some(StageKind::Get),
-        PieceKind::Collate | PieceKind::EarlierCollate => Some(StageKind::Collate),
+        PieceKind::Get | PieceKind::EarlierGet | PieceKind::LaterGet => Some(StageKind::Get),
+        PieceKind::Collate | PieceKind::EarlierCollate | PieceKind::LaterCollate => {
+            Some(StageKind::Collate)
+        }
         _ => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
 use crate::foreign::{self, Meanings};
+use crate::framework::marked;
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::ranks;
@@ -33,6 +34,9 @@ pub(crate) struct Timeline<'a> {
     pub(crate) serves: HashMap<TrackId, (LoaderKey, TrackId)>,
     /// Whether the steps are another profiler's.
     pub(crate) foreign: bool,
+    /// Whether a worker is a Python process, of which one thread makes batches, another sends them,
+    /// and only one of them runs at a time.
+    pub(crate) sends_aside: bool,
     pub(crate) meanings: Meanings,
     /// What the kernel recorded.
     pub(crate) kernel: Threads,
@@ -55,6 +59,7 @@ impl<'a> Timeline<'a> {
             stages: Stages::default(),
             serves: HashMap::new(),
             foreign: false,
+            sends_aside: marked(trace),
             meanings: foreign::meanings(trace),
             kernel: Threads::default(),
             threads: HashMap::new(),
@@ -137,6 +142,7 @@ impl<'a> Timeline<'a> {
             step: integer(args, key.step),
             batch: integer(args, key.batch),
             worker: id(args, key.worker).map(Tid),
+            keeps_workers: flag(args, key.persistent),
             span,
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),

@@ -252,9 +252,10 @@ fn names_state(cause: Cause) -> bool {
 
 /// Whether [`group`](crate::links::group) named several threads.
 fn plural(who: &str) -> bool {
-    let counted = who
-        .split_once(' ')
-        .is_some_and(|(count, rest)| rest.starts_with("threads") && count.parse::<u64>().is_ok());
+    let counted = who.split_once(' ').is_some_and(|(count, rest)| {
+        let several = rest.starts_with("threads") || rest == "GPUs";
+        several && count.parse::<u64>().is_ok()
+    });
     counted || who.contains(" and ")
 }
 

@@ -146,12 +146,12 @@ impl Waits {
 
 /// Where the thread of a piece of a wait is.
 fn place(wait: &Wait, piece: &Piece) -> Place {
-    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle, Next};
+    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle, LaterCollate, LaterGet, Next};
     let own = piece.track == Some(wait.track);
     match piece.kind {
         _ if wait.role != Role::Batch => Place::Waiting,
         Get | Collate | EarlierGet | EarlierCollate | Next if own => Place::InProcess,
-        Get | Collate | EarlierGet | EarlierCollate => Place::Stage,
+        Get | Collate | EarlierGet | EarlierCollate | LaterGet | LaterCollate => Place::Stage,
         Idle => Place::BetweenStages,
         _ => Place::Waiting,
     }

@@ -42,3 +42,57 @@ proptest! {
         prop_assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
     }
 }
+
+/// What is not drawn is not tried.
+#[test]
+fn the_runs_that_are_drawn_have_nearly_every_cause() {
+    let mut state = 1_u64;
+    let mut number = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 48) as u16
+    };
+    let (mut devices, mut threads) = (Charges::new(), Charges::new());
+    for _ in 0..300 {
+        let draws: Vec<u16> = (0..300).map(|_| number()).collect();
+        devices.extend(draw_device::job(&mut Tape::new(&draws)).charges());
+        threads.extend(draw_host::run(&mut Tape::new(&draws)).charges());
+    }
+    let of_waits = [
+        "data",
+        "data.compute",
+        "data.contended",
+        "data.io",
+        "data.lock",
+        "data.memory",
+        "data.startup",
+        "data.worker-limit",
+    ];
+    let of_host = [
+        "host.blocked",
+        "host.checkpoint",
+        "host.metrics",
+        "host.preempted",
+    ];
+    let of_devices = [
+        "alloc.device",
+        "comm.exposed",
+        "comm.straggler",
+        "gpu.dependency",
+        "gpu.launch-latency",
+        "host.compile",
+        "host.launch-bound",
+        "transfer.bandwidth",
+        "transfer.pageable",
+        "transfer.staging",
+        "unknown",
+    ];
+    for cause in of_waits.iter().chain(&of_host) {
+        assert!(threads.contains_key(*cause), "{cause} on threads");
+        assert!(devices.contains_key(*cause), "{cause} on devices");
+    }
+    for cause in of_devices {
+        assert!(devices.contains_key(cause), "{cause} on devices");
+    }
+}

@@ -26,6 +26,45 @@ fn assert_top_cause(name: &str, cause: &str) {
 }
 
 #[test]
+fn pageable_copies_are_what_the_step_waits_for() {
+    assert_top_cause("pageable", "transfer.pageable");
+}
+
+#[test]
+fn small_kernels_are_launch_bound() {
+    assert_top_cause("launches", "host.launch-bound");
+}
+
+/// Memory for each item and each batch is faulted in anew, which takes longer than filling it.
+#[test]
+fn rows_picked_one_by_one_in_process_are_a_matter_of_memory_first() {
+    assert_top_cause("inmemory-in-process", "data.memory");
+    let report = report("inmemory-in-process");
+    assert_eq!(report.loaders[0].in_process, Some(true));
+    let causes = report
+        .findings
+        .iter()
+        .map(|finding| finding.cause.to_string());
+    assert!(
+        causes
+            .collect::<Vec<_>>()
+            .contains(&"data.compute".to_owned())
+    );
+}
+
+#[test]
+fn with_few_batches_in_an_epoch_workers_leave_the_first_one_to_wait_for() {
+    assert_top_cause("inmemory-4-workers", "data.startup");
+}
+
+#[test]
+fn a_slow_network_that_keeps_the_device_busy_has_no_finding() {
+    let report = report("convnet");
+    assert!(report.findings.is_empty(), "{report}");
+    assert!(report.devices[0].compute > 0.9, "{report}");
+}
+
+#[test]
 fn images_that_are_decoded_in_the_training_loop_are_found_in_its_get_stage() {
     // Short and with small batches: the device is busy for most of it, the rest is decoding.
     let report = report("resnet18_input_bound");

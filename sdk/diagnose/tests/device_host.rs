@@ -3,7 +3,9 @@
 mod common;
 
 use common::device::{charged, next, share, steps, top};
+use common::kernel::blocked;
 use common::{Builder, V};
+use gpustall_diagnose::{Cause, diagnose};
 use gpustall_trace::vocab::{arg, cat};
 
 /// Fifty launches from `at` on, each `every` after the one before, of kernels that run for `run`.
@@ -217,4 +219,50 @@ fn a_busy_device_has_no_finding() {
     });
     assert!(report.findings.is_empty(), "{report}");
     assert!(report.verdict.contains("compute-bound"));
+}
+
+/// Burn's runner compiles between its calls, while the thread that trains sleeps and looks whether it is
+/// done.
+#[test]
+fn a_runner_that_compiles_is_known_by_its_samples() {
+    let mut b = Builder::new();
+    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-0-0"));
+    let stream = b.stream(0, 7);
+    let mut id = 0;
+    for step in 0..10 {
+        let start = step * 100_000;
+        b.step("train", 0, step, 100, (start, start + 100_000));
+        b.launch(
+            runner,
+            stream,
+            next(&mut id),
+            (start + 60_000, start + 60_010),
+            (start + 60_010, start + 100_000),
+        );
+        b.off(
+            100,
+            blocked("sleep", "hrtimer_nanosleep"),
+            (start, start + 60_000),
+        );
+        for sample in 1..12 {
+            let class = if sample < 9 {
+                "device compiler"
+            } else {
+                "user"
+            };
+            b.sample(101, class, "[libnvrtc.so.13]", start + sample * 5_000);
+        }
+    }
+    b.watch(100, (0, 1_000_000), &[]);
+    b.watch(101, (0, 1_000_000), &[]);
+    let _ = main;
+    let report = diagnose(&b.build(1_000_000));
+    let compiled = charged(&report, "host.compile");
+    // Eight of twelve samples of each step: 40 of its 60 ms, give or take half a sample at each end.
+    assert!((375_000_000..=430_000_000).contains(&compiled), "{report}");
+    assert_eq!(report.findings[0].cause, Cause::HostCompile, "{report}");
+    assert!(
+        report.to_string().contains("compiled device code"),
+        "{report}"
+    );
 }

@@ -55,6 +55,19 @@ fn the_page_of_causes_has_the_table_of_the_program_and_every_cause() {
     );
     for cause in gpustall_diagnose::Cause::ALL {
         assert!(page.contains(&format!("### `{cause}`\n")), "{cause}");
+        let own = page.split_once(&format!("### `{cause}`\n"));
+        let own = own.and_then(|(_, rest)| rest.split("\n### ").next());
+        let own = own.unwrap_or_default();
+        let picture = format!("images/causes/{cause}.png");
+        let drawn = own.contains(&format!("]({picture})"));
+        assert!(
+            drawn || own.contains("Looks like ["),
+            "{cause} has no picture"
+        );
+        assert!(
+            !drawn || path.with_file_name(&picture).exists(),
+            "{picture}"
+        );
     }
     let charges = rules::RULES.iter().map(|rule| rule.charges);
     let charges = charges.chain(rules::WAIT_RULES.iter().map(|rule| rule.charges));

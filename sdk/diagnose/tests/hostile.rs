@@ -301,7 +301,8 @@ fn long_copies_under_many_kernels_do_not_make_it_slow() {
     let begun = std::time::Instant::now();
     let report = diagnose(&b.build(400_000));
     assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    // Seconds without optimization, on a machine that does nothing else.
+    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
 }
 
 /// A step, a wait in it, and what is off CPU on the thread 100.

@@ -339,3 +339,79 @@ fn a_device_of_two_that_is_left_alone_is_idle() {
         "{report}"
     );
 }
+
+/// The backward pass on the thread of autograd.
+fn backward(t: &mut Torch, layers: u32, us: f64) {
+    t.thread = common::pytorch::PID + 25;
+    for _ in 0..layers {
+        t.op("autograd::engine::evaluate_function: AddmmBackward0", |t| {
+            t.kernel("sgemm_backward", us);
+        });
+    }
+    t.thread = common::pytorch::PID;
+}
+
+#[test]
+fn the_thread_of_autograd_launches_and_the_one_that_trains_waits() {
+    let healthy = steps(Spelling::Cuda, |t, _| {
+        t.data(MULTI, 30.0);
+        t.model(4, 400.0);
+        backward(t, 8, 400.0);
+        t.optimizer(300.0);
+    });
+    assert_causes(&healthy, &[]);
+    let starved = steps(Spelling::Cuda, |t, _| {
+        t.data(SINGLE, 9_000.0);
+        t.model(4, 200.0);
+        backward(t, 8, 200.0);
+        t.item();
+    });
+    let report = assert_causes(&starved, &["data"]);
+    assert_eq!(report.findings[0].evidence["in_process"], 1.0);
+    let slow = steps(Spelling::Cuda, |t, _| {
+        t.model(4, 4.0);
+        backward(t, 120, 4.0);
+    });
+    assert_eq!(causes(&slow.report())[0], "host.launch-bound");
+}
+
+#[test]
+fn an_event_that_is_waited_for_in_each_step_is_a_readback() {
+    let torch = steps(Spelling::Cuda, |t, _| {
+        t.model(10, 100.0);
+        t.synchronize();
+        t.spend(900.0);
+        t.kernel("clip_grad_norm", 50.0);
+        t.synchronize();
+        t.spend(300.0);
+    });
+    let report = torch.report();
+    assert_eq!(causes(&report)[0], "sync.readback", "{report}");
+}
+
+#[test]
+fn validation_beside_training_is_no_step_of_it() {
+    let mut torch = Torch::new(Spelling::Cuda);
+    for number in 3..15 {
+        torch.step(number, |t| {
+            t.data(MULTI, 20.0);
+            busy(t);
+        });
+    }
+    torch.annotate("[pl][profile][_EvaluationLoop].val_next", |t| {
+        t.spend(50_000.0)
+    });
+    let report = torch.report();
+    assert!(report.findings.is_empty(), "{report}");
+}
+
+#[test]
+fn a_file_of_one_step_or_of_none_is_too_little_to_judge() {
+    let mut one = Torch::new(Spelling::Cuda);
+    one.step(3, |t| t.model(2, 50.0));
+    for torch in [&one, &Torch::new(Spelling::Of2021)] {
+        let report = torch.report();
+        assert!(report.findings.is_empty(), "{report}");
+        assert!(report.verdict.contains("too little to judge"), "{report}");
+    }
+}

@@ -311,7 +311,7 @@ proptest! {
             collectives.iter().skip(skip).for_each(|of| job.collective(rank, of[rank]));
         }
         let report = job.report(at + 20);
-        for rank in 0..ranks {
+        for (rank, own) in kernels.iter().enumerate() {
             let mut known: Vec<Vec<(u64, u64)>> = collectives.clone();
             if rank + 1 == ranks {
                 known.drain(..missed);
@@ -321,11 +321,48 @@ proptest! {
                     of[ranks - 1] = (0, 0);
                 }
             }
-            let (straggler, exposed) = split(&known, &kernels[rank], rank, at + 20);
+            let (straggler, exposed) = split(&known, own, rank, at + 20);
             let charges = &report.devices[rank].charges_ns;
             let of = |cause: &str| charges.get(cause).copied().unwrap_or(0);
             prop_assert_eq!(of("comm.straggler"), straggler * 1_000, "rank {}", rank);
             prop_assert_eq!(of("comm.exposed"), exposed * 1_000, "rank {}", rank);
         }
     }
+}
+
+#[test]
+fn a_rank_that_computes_on_while_it_waits_is_not_late_for_it_at_the_next_collective() {
+    let loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__";
+    let mut job = Job::of(2);
+    let streams: Vec<Stream> = (0..2).map(|rank| job.b.stream(rank, 20)).collect();
+    for step in 0..10 {
+        let at = 100 + step * 1_000;
+        for rank in 0..2 {
+            let thread = job.ranks[rank].0;
+            job.b.profiler_step(thread, step, (at, at + 1_000));
+        }
+        let thread = job.ranks[1].0;
+        job.b.annotate(thread, loader, (at, at + 400));
+        // Both compute for 100 and reduce, while they compute another 100 and reduce again.
+        for (rank, from) in [(0, at), (1, at + 400)] {
+            job.kernel(rank, (from + 3, from + 100));
+            let id = job.call(rank, from + 96);
+            job.b.nccl(streams[rank], id, (from + 100, at + 510));
+            job.kernel(rank, (from + 100, from + 200));
+            job.collective(rank, ((from + 200).max(at + 510), at + 620));
+            let thread = job.ranks[rank].0;
+            job.b
+                .call(thread, "cudaStreamWaitEvent", 0, (at + 614, at + 616));
+            job.kernel(rank, (at + 620, at + 1_000));
+        }
+    }
+    let report = job.report(10_100);
+    let late = &report.ranks[1];
+    assert!(late.waited_for_ns > 0, "{report}");
+    let data = late
+        .late_by_ns
+        .iter()
+        .filter(|(cause, _)| cause.starts_with("data"));
+    let data: u64 = data.map(|(_, ns)| ns).sum();
+    assert!(data * 100 >= late.waited_for_ns * 95, "{report}");
 }

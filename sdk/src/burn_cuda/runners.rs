@@ -105,11 +105,15 @@ impl Search {
 /// Prepares the runner, or the server of fusion, that the thread called `name` is.
 fn take(name: &str) {
     if let Some(device) = device_of("DSD-", name) {
-        prepare(device, || drop(DeviceHandle::<Marks>::new(device)), false);
+        prepare(
+            device,
+            move || drop(DeviceHandle::<Marks>::new(device)),
+            false,
+        );
     }
     #[cfg(feature = "burn-fusion")]
     if let Some(device) = device_of("DSU-", name) {
-        let service = || drop(DeviceHandle::<super::fusion::Server>::new(device));
+        let service = move || drop(DeviceHandle::<super::fusion::Server>::new(device));
         prepare(device, service, true);
     }
 }

@@ -168,6 +168,8 @@ pub mod arg {
     pub const LAUNCHES: &str = "launches";
     /// Which framework's loader it is, where not the SDK wrapped it: [`PYTORCH`](super::PYTORCH).
     pub const FRAMEWORK: &str = "framework";
+    /// True where the loader keeps its workers from one epoch to the next, as it was told to.
+    pub const PERSISTENT: &str = "persistent_workers";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.
@@ -215,8 +217,9 @@ pub mod arg {
     pub const FUNCTION: &str = "function";
     /// The kernel's functions in which a blocked thread waited, the innermost first, joined by `;`.
     pub const STACK: &str = "stack";
-    /// What a running thread did: `user` for the program itself, or a class of the kernel's work
-    /// (`page fault`, `copy`, `reclaim`, `gpu driver`, `system`). Text.
+    /// What a running thread did: `user` for the program itself, `device compiler` for a library in it
+    /// that compiles code for devices, or a class of the kernel's work (`page fault`, `copy`,
+    /// `reclaim`, `gpu driver`, `system`). Text.
     pub const RUNNING: &str = "running";
     /// The program's functions, the innermost first, joined by `;`.
     pub const USER_STACK: &str = "user_stack";

@@ -19,6 +19,8 @@ pub(crate) enum Doing {
     Wait(usize),
     /// Position in `Timeline::phases`.
     Phase(usize),
+    /// The thread's samples are in a compiler of device code.
+    Compiler,
     /// Some operator, call or span.
     Work,
 }
@@ -79,6 +81,12 @@ impl Lanes {
         for (i, phase) in timeline.phases.iter().enumerate() {
             if let Some(activity) = phase_activity(timeline.trace.text(phase.name)) {
                 claim(phase.track, phase.span, 0, Doing::Phase(i), activity);
+            }
+        }
+        for track in (0..timeline.trace.tracks.len()).map(|at| TrackId(at as u32)) {
+            let compiling = timeline.lane(track).map(|lane| lane.compiling());
+            for span in compiling.into_iter().flatten() {
+                claim(track, span, 0, Doing::Compiler, Activity::Compiles);
             }
         }
         let ground = [Interval::new(TraceTime::ZERO, timeline.end)];

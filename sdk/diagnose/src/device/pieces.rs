@@ -224,9 +224,14 @@ impl Scene<'_> {
                     call.map(|call| call.name),
                 )
             }
+            Some((Doing::Compiler, _)) => (Source::Device, PieceKind::Compiling, None, None),
             _ => (Source::Device, PieceKind::Staging, None, None),
         };
         let track = before.doing.map_or(launcher, |(_, track)| track);
+        let edge = match kind {
+            PieceKind::Compiling => Edge::Inferred,
+            _ => edge,
+        };
         let cause = judge(moment).1;
         if cause == Cause::SyncReadback {
             self.lead = self.lead - span.len();

@@ -2,7 +2,9 @@
 //!
 //! A device that is late at a collective may have lost its time long before: what it does while the others
 //! wait is often plain compute, which began late. So the two are compared since they last met: each
-//! did as much in that time, and what the late one has more of is why it is late.
+//! did as much in that time, and what the late one has more of is why it is late. A device that waits in one
+//! collective may go on computing under it, and be ahead at the next one too: what was not needed to
+//! explain one wait is kept for the next, as long as one waits for the other in each.
 
 use crate::cause::Cause;
 use crate::charge::{Account, Stall};
@@ -90,7 +92,8 @@ pub(crate) fn waited(
         return Vec::new();
     }
     let laid: Vec<Laid> = accounts.iter().map(Laid::of).collect();
-    let mut meetings: HashMap<(usize, usize), Vec<TraceTime>> = HashMap::new();
+    let mut meetings: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
+    let mut runs: HashMap<(usize, usize), Run> = HashMap::new();
     let mut list = Vec::with_capacity(by.len());
     for ((of, waiting), (lost, until)) in by {
         let Some(late) = collectives.list.get(of).map(|collective| collective.last) else {
@@ -100,15 +103,26 @@ pub(crate) fn waited(
         let met = meetings
             .entry(pair)
             .or_insert_with(|| met(collectives, pair));
-        let before = met.partition_point(|&end| end <= until);
+        let position = met.partition_point(|&other| other < of);
         let start = |device: usize| starts.get(device).copied().unwrap_or_default();
-        let since = match before.checked_sub(1).and_then(|last| met.get(last)) {
-            Some(&end) => end,
-            None => start(waiting).max(start(late)),
-        };
-        let span = Interval::new(since, until);
+        let last = position.checked_sub(1).and_then(|last| met.get(last));
+        let last = last.and_then(|&last| collectives.list.get(last));
+        let since = last.map_or(start(waiting).max(start(late)), |last| last.end);
+        let run = runs.entry((waiting, late)).or_default();
+        if run.next != Some(position) {
+            *run = Run {
+                since,
+                ..Run::default()
+            };
+        }
+        run.next = Some(position + 1);
+        let span = Interval::new(run.since, until);
+        run.since = span.end;
         let why = match (laid.get(waiting), laid.get(late)) {
-            (Some(here), Some(there)) => more(here.spent(span), there.spent(span), lost),
+            (Some(here), Some(there)) => {
+                run.add(&here.spent(span), &there.spent(span));
+                run.explain(lost)
+            }
             _ => BTreeMap::from([(Some(Cause::Unknown), lost)]),
         };
         list.push(Waited {
@@ -121,14 +135,12 @@ pub(crate) fn waited(
     list
 }
 
-/// When two devices met: the ends of the collectives that both took part in, ascending.
-fn met(collectives: &Collectives, (a, b): (usize, usize)) -> Vec<TraceTime> {
+/// The collectives that both devices took part in, ascending.
+fn met(collectives: &Collectives, (a, b): (usize, usize)) -> Vec<usize> {
     let takes = |ops: &[(usize, usize)], device| ops.iter().any(|&(of, _)| of == device);
-    let both = collectives
-        .list
-        .iter()
-        .filter(|of| takes(&of.ops, a) && takes(&of.ops, b));
-    both.map(|of| of.end).collect()
+    let list = collectives.list.iter().enumerate();
+    let both = list.filter(|(_, of)| takes(&of.ops, a) && takes(&of.ops, b));
+    both.map(|(at, _)| at).collect()
 }
 
 /// The pieces of an account in which it waited for another device.
@@ -141,36 +153,56 @@ fn stragglers(account: &Account) -> impl Iterator<Item = &Piece> {
     pieces.filter(|piece| piece.kind == PieceKind::Straggler)
 }
 
-/// Divides `lost` by what `there` has more of than `here`, in proportion. What `here` waited for others is
-/// no part of the comparison.
-fn more(
-    here: BTreeMap<Option<Cause>, i128>,
-    there: BTreeMap<Option<Cause>, i128>,
-    lost: Nanos,
-) -> BTreeMap<Option<Cause>, Nanos> {
-    let own = |cause: &Option<Cause>| match cause {
-        Some(Cause::CommStraggler) => 0,
-        cause => here.get(cause).copied().unwrap_or(0),
-    };
-    let excess = there.iter().map(|(cause, ns)| (*cause, ns - own(cause)));
-    let excess: Vec<_> = excess.filter(|&(_, ns)| ns > 0).collect();
-    let all: i128 = excess.iter().map(|&(_, ns)| ns).sum();
-    if all == 0 {
-        return BTreeMap::from([(Some(Cause::Unknown), lost)]);
+/// Collectives one after the other, in each of which one device waits for one other.
+#[derive(Default)]
+struct Run {
+    /// Position of the one that would go on with it, among those that both take part in.
+    next: Option<usize>,
+    /// Until when both have been compared.
+    since: TraceTime,
+    /// What the late device has more of, less what explained earlier waits.
+    more: BTreeMap<Option<Cause>, i128>,
+}
+
+impl Run {
+    /// Adds how both spent some time. What `here` waited for others is no part of the comparison.
+    fn add(&mut self, here: &BTreeMap<Option<Cause>, i128>, there: &BTreeMap<Option<Cause>, i128>) {
+        for (&cause, ns) in there {
+            *self.more.entry(cause).or_default() += ns;
+        }
+        let own = here
+            .iter()
+            .filter(|(cause, _)| **cause != Some(Cause::CommStraggler));
+        for (&cause, ns) in own {
+            *self.more.entry(cause).or_default() -= ns;
+        }
     }
-    let mut left = lost;
-    let mut why = BTreeMap::new();
-    for &(cause, ns) in &excess {
-        let part = i128::from(lost.get()) * ns / all;
-        let part = Nanos::new(u64::try_from(part).unwrap_or(0)).min(left);
-        left = left - part;
-        why.insert(cause, part);
+
+    /// Divides `lost` by what the late device has more of, in proportion, and takes that off.
+    fn explain(&mut self, lost: Nanos) -> BTreeMap<Option<Cause>, Nanos> {
+        let excess = self.more.iter().filter(|&(_, ns)| *ns > 0);
+        let excess: Vec<(Option<Cause>, i128)> = excess.map(|(cause, ns)| (*cause, *ns)).collect();
+        let all: i128 = excess.iter().map(|&(_, ns)| ns).sum();
+        if all == 0 {
+            return BTreeMap::from([(Some(Cause::Unknown), lost)]);
+        }
+        let mut left = lost;
+        let mut why = BTreeMap::new();
+        for &(cause, ns) in &excess {
+            let part = i128::from(lost.get()) * ns / all;
+            let part = Nanos::new(u64::try_from(part).unwrap_or(0)).min(left);
+            left = left - part;
+            why.insert(cause, part);
+        }
+        // What rounding left over goes to the largest.
+        let largest = excess.iter().max_by_key(|&&(cause, ns)| (ns, cause));
+        if let Some(part) = largest.and_then(|(cause, _)| why.get_mut(cause)) {
+            *part += left;
+        }
+        why.retain(|_, part| *part > Nanos::ZERO);
+        for (cause, part) in &why {
+            *self.more.entry(*cause).or_default() -= i128::from(part.get());
+        }
+        why
     }
-    // What rounding left over goes to the largest.
-    let largest = excess.iter().max_by_key(|&&(cause, ns)| (ns, cause));
-    if let Some(part) = largest.and_then(|(cause, _)| why.get_mut(cause)) {
-        *part += left;
-    }
-    why.retain(|_, part| *part > Nanos::ZERO);
-    why
 }

@@ -131,8 +131,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "compile",
         charges: "host.compile",
-        definition: "The host is in a driver call that loads, links or compiles device code, or \
-            in a phase so named.",
+        definition: "The host is in a driver call that loads, links or compiles device code, in a \
+            phase so named, or runs a compiler of such code.",
         test: |m| when(m.host() == Some(Activity::Compiles), Cause::HostCompile),
     },
     Rule {
@@ -162,8 +162,11 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "staging",
         charges: "transfer.staging",
-        definition: "The host copies into pinned memory: a slice named so, or the launcher is in \
-            no call between two copies to the device of one stall.",
+        definition: "The host copies into pinned memory: a phase so named (`stag...`); or, where \
+            the launcher is another thread than the feeder, it is in no call and in no operator, and \
+            the feeder in nothing that another row names, between two copies to the device that it \
+            submitted, not from pageable memory, in the same stall, and that the next kernel depends \
+            on.",
         test: |m| when(m.host() == Some(Activity::Stages), Cause::TransferStaging),
     },
     Rule {
@@ -199,8 +202,9 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "blocked",
         charges: "host.blocked",
-        definition: "The host is in no call of the driver and in no operator, and its thread is \
-            blocked, on something else than its own process's threads and the driver of a device.",
+        definition: "Nothing that the rows above name; the launcher, where it is another thread \
+            than the feeder, is in no call and in no operator at all; and the thread is blocked, on \
+            something else than its own process's threads and the driver of a device.",
         test: |m| when(m.host().is_none() && blocks(m.state), Cause::HostBlocked),
     },
     Rule {

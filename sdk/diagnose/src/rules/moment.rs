@@ -22,7 +22,8 @@ pub enum Operation {
 pub enum Activity {
     /// In a driver call that allocates or frees memory of the device, or pinned memory.
     Allocates,
-    /// In a driver call that loads, links or compiles device code, or a phase so named.
+    /// In a driver call that loads, links or compiles device code, in a compiler of such code, or in a
+    /// phase so named.
     Compiles,
     /// In a driver call that waits for the device, a copy to the host included.
     WaitsForDevice,

@@ -23,7 +23,7 @@ pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
     let shown: Vec<String> = shown
         .map(|&(what, share)| format!("{what} {:.1} %", share * 100.0))
         .collect();
-    writeln!(f, "{:<8}{}", device.name, shown.join(", "))
+    writeln!(f, "{:<7} {}", device.name, shown.join(", "))
 }
 
 pub(super) fn call_row(call: &CudaCall) -> Vec<String> {
@@ -87,15 +87,16 @@ pub(super) fn rank_row(rank: &Rank) -> Vec<String> {
     let number = |device: &String| device.split(" (").next().unwrap_or_default().to_owned();
     let devices: Vec<String> = rank.devices.iter().map(number).collect();
     let most = rank.late_by_ns.iter().max_by_key(|&(_, ns)| *ns);
-    let steps = rank.steps.count > 0;
+    let p50 = match rank.steps.count {
+        0 => String::new(),
+        _ => Nanos::new(rank.steps.p50_ns).to_string(),
+    };
     vec![
         rank.rank
             .map_or(format!("process {}", rank.pid), |of| format!("rank {of}")),
         devices.join(", "),
         rank.steps.count.to_string(),
-        steps
-            .then(|| Nanos::new(rank.steps.p50_ns).to_string())
-            .unwrap_or_default(),
+        p50,
         match rank.collectives {
             0 => String::new(),
             all => format!("{} of {all}", rank.last_in),

@@ -56,7 +56,7 @@ impl Lane {
         self.samples.sort_by_key(|sample| sample.at);
         self.requests.sort_by_key(|request| request.span.end);
         self.stretch(end, &[]);
-        let sampled = self.sampled_for_memory();
+        let sampled = self.sampled(|sample| sample.memory);
         if !sampled.is_empty() {
             self.stretch(end, &sampled);
         }
@@ -137,9 +137,22 @@ impl Lane {
         complete.map(|of| of.watched).collect()
     }
 
-    /// The time for which samples stand that found the thread at work for memory: the running time
-    /// around each to which no other one is nearer, and what lies between.
-    fn sampled_for_memory(&self) -> Vec<Interval> {
+    /// When samples say that the thread ran a compiler of device code: running time only, in order.
+    pub(crate) fn compiling(&self) -> Vec<Interval> {
+        if !self.samples.iter().any(|sample| sample.compiles) {
+            return Vec::new();
+        }
+        let whole = self
+            .stretches
+            .iter()
+            .filter(|of| of.state == ThreadState::Running);
+        let whole: Vec<Interval> = whole.map(|of| of.span).collect();
+        Cover::of(&whole, &self.sampled(|sample| sample.compiles)).covered()
+    }
+
+    /// The time for which samples stand that say so: the running time around each to which no other
+    /// one is nearer, and what lies between.
+    fn sampled(&self, says: impl Fn(&Sample) -> bool) -> Vec<Interval> {
         let ran: Vec<Nanos> = self
             .samples
             .iter()
@@ -148,7 +161,7 @@ impl Lane {
         let middle = |a: Nanos, b: Nanos| Nanos::new(a.get() + (b - a).get() / 2);
         let mut sampled = Vec::new();
         for (at, sample) in self.samples.iter().enumerate() {
-            if !sample.memory {
+            if !says(sample) {
                 continue;
             }
             let own = ran[at];

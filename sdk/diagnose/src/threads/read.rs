@@ -50,6 +50,8 @@ pub(crate) struct Sample {
     pub(crate) function: Symbol,
     /// Whether it was at work for memory: a page fault, reclaim, or mapping.
     pub(crate) memory: bool,
+    /// Whether it was in a library that compiles code for devices.
+    pub(crate) compiles: bool,
 }
 
 /// A request to a disk that a thread waited for.
@@ -225,11 +227,13 @@ impl Kernel {
             "system" => allocates(trace.text(function)),
             _ => false,
         });
+        let compiles = class.is_some_and(|class| trace.text(class) == "device compiler");
         let sample = Sample {
             at: instant.at,
             class,
             function,
             memory,
+            compiles,
         };
         Some((Tid(id(args, self.thread)?), sample))
     }

@@ -3,8 +3,8 @@
 use super::Builder;
 use super::kernel::blocked;
 use gpustall_diagnose::{Cause, Report, diagnose};
-use gpustall_trace::TrackId;
 use gpustall_trace::vocab::cat;
+use gpustall_trace::{Trace, TrackId};
 
 pub const START: u64 = 100_000;
 pub const STEPS: u64 = 40;
@@ -13,10 +13,17 @@ pub const STEP: u64 = 20_000;
 pub const WAIT: u64 = 12_000;
 pub const PLANT: u64 = 8_000;
 pub const END: u64 = START + STEPS * STEP;
+/// The track of the worker of [`trace`].
+pub const WORKER_TRACK: TrackId = TrackId(2);
 
 /// Forty steps of 20 ms, of which the trainer waits 12 ms for the worker; `plant` says what that
 /// one does in 8 ms of its get, the rest of which it runs. All are watched.
-pub fn run(cpus: u32, mut plant: impl FnMut(&mut Builder, (u64, u64))) -> Report {
+pub fn run(cpus: u32, plant: impl FnMut(&mut Builder, (u64, u64))) -> Report {
+    diagnose(&trace(cpus, plant))
+}
+
+/// The trace of such a run.
+pub fn trace(cpus: u32, mut plant: impl FnMut(&mut Builder, (u64, u64))) -> Trace {
     let mut b = Builder::new();
     b.trace.meta.cpus = cpus;
     let main = b.thread(100, "main");
@@ -29,7 +36,7 @@ pub fn run(cpus: u32, mut plant: impl FnMut(&mut Builder, (u64, u64))) -> Report
     for tid in [100, 101] {
         b.watch(tid, (0, END), &[]);
     }
-    diagnose(&b.build(END))
+    b.build(END)
 }
 
 /// The trainer waits in `wait`, and the worker is in get all the time.

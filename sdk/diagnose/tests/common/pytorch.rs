@@ -82,12 +82,14 @@ impl Torch {
         args: &str,
     ) {
         let (cat, (pid, tid)) = (self.cat(cat), at);
+        // Whole nanoseconds: what ends when another one begins does not overlap it.
+        let [from, to] = [span.0, span.1].map(|us| (us * 1000.0).round() / 1000.0);
         let mut line = String::new();
         let _ = write!(
             line,
             r#"{{"ph":"X","cat":"{cat}","name":"{name}","pid":{pid},"tid":{tid},"ts":{:.3},"dur":{:.3},"args":{{{args}}}}}"#,
-            span.0,
-            span.1 - span.0
+            from,
+            to - from
         );
         self.events.push(line);
     }

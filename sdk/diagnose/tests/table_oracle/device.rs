@@ -1,23 +1,25 @@
 //! The model of a run with devices, and the trace of it.
 
 use super::Span;
-use crate::common::{Builder, PID, device};
+use super::host::{Run, Trainer};
+use crate::common::{Builder, device};
+use gpustall_trace::Trace;
 use gpustall_trace::vocab::cat;
-use gpustall_trace::{Trace, TrackKind};
 
-/// Nanoseconds of a unit.
+/// Nanoseconds of a unit, with devices.
 pub const UNIT: u64 = 1_000;
-/// The thread that runs the steps and launches.
+/// The thread that runs the steps.
 pub const MAIN: u32 = 100;
+/// The thread that launches, where that is another one.
+pub const RUNNER: u32 = 150;
 
 #[derive(Debug, Default)]
 pub struct Job {
-    pub end: u64,
+    /// The thread that runs the steps, its loader, and what the scheduler says of all threads.
+    pub host: Run,
+    /// Whether another thread than the one that runs the steps makes the calls.
+    pub runner: bool,
     pub devices: u64,
-    pub steps: Vec<Span>,
-    /// The loader's calls, the first of the epoch first.
-    pub waits: Vec<Span>,
-    pub phases: Vec<(&'static str, Span)>,
     pub calls: Vec<Call>,
     pub ops: Vec<Op>,
 }
@@ -51,21 +53,23 @@ pub struct Op {
 }
 
 impl Job {
+    /// The thread that makes the calls.
+    pub fn launcher(&self) -> u32 {
+        if self.runner { RUNNER } else { MAIN }
+    }
+
+    pub fn trainer(&self) -> &Trainer {
+        &self.host.trainers[0]
+    }
+
     pub fn trace(&self) -> Trace {
         let mut b = Builder::new();
         b.unit = UNIT;
-        let main = b.track(PID, MAIN, "main", TrackKind::Thread);
-        for (n, &step) in self.steps.iter().enumerate() {
-            b.step("train", 0, n as u64, MAIN, step);
-        }
-        for (n, &wait) in self.waits.iter().enumerate() {
-            b.wait(main, "train", (0, n as u64), None, wait);
-        }
-        for &(name, span) in &self.phases {
-            b.phase(main, name, span);
-        }
+        let tracks = self.host.draw(&mut b);
+        let launcher = tracks.iter().find(|of| of.0 == self.launcher());
+        let launcher = launcher.expect("a track").1;
         for call in &self.calls {
-            b.call(main, call.name, call.id, call.span);
+            b.call(launcher, call.name, call.id, call.span);
         }
         let mut streams = Vec::new();
         for device in 0..self.devices {
@@ -85,6 +89,6 @@ impl Job {
                 Kind::Memset => b.op(on, cat::GPU_MEMSET, "Memset (Device)", op.id, 4096, op.span),
             }
         }
-        b.build(self.end)
+        b.build(self.host.end)
     }
 }

@@ -1,9 +1,9 @@
-//! The table of devices: which row matches in a unit of time. Of its rows those that ask the
-//! scheduler, staging and waits for the device are not drawn, and no stretch is long enough for
-//! row 17.
+//! The table of devices: which row matches in a unit of time. Waits for the device are not drawn, and
+//! no stretch is long enough for row 17.
 
-use super::device::{Call, Job, Kind, Op, UNIT};
-use super::{Charges, holds};
+use super::device::{Call, Job, Kind, MAIN, Op, RUNNER, UNIT};
+use super::scheduler::{On, State};
+use super::{Charges, Span, holds};
 
 impl Job {
     /// What is charged to every cause.
@@ -13,7 +13,7 @@ impl Job {
             if !self.ops.iter().any(|op| op.device == device) {
                 continue;
             }
-            for t in self.steps[0].0..self.end {
+            for t in self.trainer().steps[0].span.0..self.host.end {
                 let cause = self.cause(device, t);
                 *charges.entry(cause.to_string()).or_default() += UNIT;
             }
@@ -40,7 +40,7 @@ impl Job {
         if runs(&[Kind::Pinned, Kind::Memset]).is_some() {
             return "transfer.bandwidth";
         }
-        let submitted = next.map(|op| self.call_of(op).span.1);
+        let submitted = next.and_then(|op| self.call_of(op)).map(|call| call.span.1);
         let collectives = || {
             of.iter().copied().filter(|op| {
                 op.kind == Kind::Collective
@@ -54,18 +54,18 @@ impl Job {
         if collectives().next().is_some() {
             return "comm.exposed";
         }
-        if let Some(kernel) = next.filter(|op| self.call_of(op).span.1 <= t) {
+        if let Some(kernel) = next.filter(|_| submitted.is_some_and(|at| at <= t)) {
             return match self.told_to_wait(kernel) {
                 true => "gpu.dependency",
                 false => "gpu.launch-latency",
             };
         }
-        self.host_cause(t, next)
+        self.host_cause((device, t), next)
     }
 
-    pub fn call_of(&self, op: &Op) -> &Call {
-        let mut calls = self.calls.iter();
-        calls.find(|call| call.id == op.id).expect("a call")
+    /// The call that submitted an operation, if it was recorded.
+    pub fn call_of(&self, op: &Op) -> Option<&Call> {
+        self.calls.iter().find(|call| call.id == op.id)
     }
 
     /// Whether the next kernel depends on a copy or a collective.
@@ -76,10 +76,16 @@ impl Job {
         if op.span.1 > kernel.span.0 {
             return false;
         }
-        let (from, to) = (self.call_of(op).span, self.call_of(kernel).span);
+        if op.stream == kernel.stream {
+            return true;
+        }
+        // When a kernel was launched of which the call is missing, nobody knows.
+        let (Some(from), Some(to)) = (self.call_of(op), self.call_of(kernel)) else {
+            return false;
+        };
+        let (from, to) = (from.span, to.span);
         let waited = op.kind == Kind::Pageable && op.span.1 <= from.1 && from.1 <= to.0;
         waited
-            || op.stream == kernel.stream
             || self.calls.iter().any(|call| {
                 call.name == "cudaStreamWaitEvent" && from.0 <= call.span.0 && call.span.0 <= to.0
             })
@@ -103,36 +109,100 @@ impl Job {
     }
 
     fn told_to_wait(&self, kernel: &Op) -> bool {
-        let to = self.call_of(kernel).span.0;
-        let before = self.ops.iter().filter(|op| {
-            (op.device, op.stream) == (kernel.device, kernel.stream) && self.call_of(op).span.0 < to
-        });
-        let from = before.map(|op| self.call_of(op).span.0).max().unwrap_or(0);
+        let start = |op: &Op| self.call_of(op).map(|call| call.span.0);
+        let Some(to) = start(kernel) else {
+            return false;
+        };
+        let on_stream = |op: &&Op| (op.device, op.stream) == (kernel.device, kernel.stream);
+        let before = self.ops.iter().filter(on_stream).filter_map(start);
+        let from = before.filter(|&start| start < to).max().unwrap_or(0);
         self.calls.iter().any(|call| {
             call.name == "cudaStreamWaitEvent" && from <= call.span.0 && call.span.0 <= to
         })
     }
 
-    fn host_cause(&self, t: u64, next: Option<&Op>) -> &'static str {
+    /// Rows 7 to 18.
+    fn host_cause(&self, (device, t): (u64, u64), next: Option<&Op>) -> &'static str {
         let call = self.calls.iter().find(|call| holds(call.span, t));
-        match call.map(|call| call.name) {
-            Some("cudaMalloc" | "cudaFree") => return "alloc.device",
-            Some("cuModuleLoadData") => return "host.compile",
-            _ => {}
+        // While the launcher is in a call, what the feeder does does not count.
+        let asked = call.is_some() && self.runner;
+        let trainer = self.trainer();
+        let mut waits = trainer.waits.iter();
+        let wait = waits.find(|wait| !asked && holds(wait.span, t));
+        let phases = trainer.phases.iter().filter(|of| !asked && holds(of.1, t));
+        let mut marked = phases.filter_map(|of| match of.0 {
+            "metrics" => Some("host.metrics"),
+            "checkpoint" => Some("host.checkpoint"),
+            _ => None,
+        });
+        let marked = marked.next_back();
+        let in_call = call.and_then(|call| self.of_call(call));
+        let idle = call.is_none() && wait.is_none() && marked.is_none();
+        let stages = self.runner && idle && self.between_copies((device, t), next);
+        let thread = if asked || stages { RUNNER } else { MAIN };
+        let state = self.host.state(thread, t);
+        if state == State::WaitsForCpu && (wait.is_none() || in_call.is_some()) {
+            return "host.preempted";
         }
-        let op = call.and_then(|call| self.ops.iter().find(|op| op.id == call.id));
-        if op.is_some_and(|op| op.kind == Kind::Pageable) {
-            return "transfer.pageable";
+        if let Some(cause) = in_call {
+            return cause;
         }
-        if let Some(n) = self.waits.iter().position(|&wait| holds(wait, t)) {
-            return if n == 0 { "data.startup" } else { "data" };
+        if stages {
+            return "transfer.staging";
         }
-        let mut phases = self.phases.iter();
-        match phases.find(|phase| holds(phase.1, t)).map(|phase| phase.0) {
-            Some("metrics") => "host.metrics",
-            Some("checkpoint") => "host.checkpoint",
-            _ if next.is_none() => "unknown",
+        if let Some(wait) = wait {
+            return self.host.wait_cause(trainer, wait, t);
+        }
+        if let Some(cause) = marked {
+            return cause;
+        }
+        if next.is_none() {
+            return "unknown";
+        }
+        match state {
+            State::Blocked(on) if !asked && on != On::OwnThreads && on != On::Driver => {
+                "host.blocked"
+            }
             _ => "host.launch-bound",
         }
+    }
+
+    /// The cause of a call that rows 8, 9 and 11 name.
+    fn of_call(&self, call: &Call) -> Option<&'static str> {
+        match call.name {
+            "cudaMalloc" | "cudaFree" => return Some("alloc.device"),
+            "cuModuleLoadData" => return Some("host.compile"),
+            _ => {}
+        }
+        let op = self.ops.iter().find(|op| op.id == call.id);
+        op.filter(|op| op.kind == Kind::Pageable)
+            .map(|_| "transfer.pageable")
+    }
+
+    /// Whether a unit lies between two such copies as row 12 says.
+    fn between_copies(&self, (device, t): (u64, u64), next: Option<&Op>) -> bool {
+        let stall = self.stall(device, t);
+        let copies = || {
+            self.ops.iter().filter(|op| {
+                op.device == device
+                    && op.kind == Kind::Pinned
+                    && op.span.0 < stall.1
+                    && op.span.1 > stall.0
+                    && self.needs(next, op)
+            })
+        };
+        copies().any(|op| op.span.1 <= t) && copies().any(|op| op.span.0 > t)
+    }
+
+    /// The stretch around a unit in which the device does not compute.
+    fn stall(&self, device: u64, t: u64) -> Span {
+        let kernels = || {
+            let ops = self.ops.iter().filter(|op| op.device == device);
+            ops.filter(|op| op.kind == Kind::Kernel)
+        };
+        let from = kernels().filter(|op| op.span.1 <= t).map(|op| op.span.1);
+        let to = kernels().filter(|op| op.span.0 > t).map(|op| op.span.0);
+        let end = to.min().unwrap_or(self.host.end);
+        (from.max().unwrap_or(0), end)
     }
 }

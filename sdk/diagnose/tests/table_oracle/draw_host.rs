@@ -47,13 +47,13 @@ const RAN: &[(&str, &str)] = &[
 
 /// Where batches come from.
 #[derive(Clone, Copy, PartialEq)]
-enum Source {
+pub enum Source {
     InProcess,
     Workers(&'static [u32]),
     Untagged,
 }
 
-const SOURCES: &[Source] = &[
+pub const SOURCES: &[Source] = &[
     Source::InProcess,
     Source::Workers(&[101, 102]),
     Source::Workers(&[101]),
@@ -90,18 +90,7 @@ pub fn run(tape: &mut Tape<'_>) -> Run {
     tids.extend(run.stages.iter().map(|stage| stage.tid));
     let waits = run.trainers.iter().flat_map(|trainer| &trainer.waits);
     tids.extend(waits.filter_map(|wait| wait.batch).map(|batch| batch.1));
-    tids.sort_unstable();
-    tids.dedup();
-    for tid in tids {
-        let watched = thread(tape, tid, run.end);
-        run.threads.push(watched);
-    }
-    silence_the_dead(&mut run);
-    // How busy the CPUs were is not said for threads that were watched in part.
-    let part = |thread: &Thread| (0..run.end).any(|t| !thread.watched(t));
-    if run.cpus > 0 && run.threads.iter().any(part) {
-        run.cpus = 12;
-    }
+    watch(tape, &mut run, tids);
     if tape.once_in(5) {
         let at = tape.below(run.end);
         let mut steps = run.trainers.iter().flat_map(|trainer| &trainer.steps);
@@ -118,6 +107,22 @@ pub fn run(tape: &mut Tape<'_>) -> Run {
         run.losses.push((source, tape.below(run.end)));
     }
     run
+}
+
+/// What the scheduler recorded of these threads.
+pub fn watch(tape: &mut Tape<'_>, run: &mut Run, mut tids: Vec<u32>) {
+    tids.sort_unstable();
+    tids.dedup();
+    for tid in tids {
+        let watched = thread(tape, tid, run.end);
+        run.threads.push(watched);
+    }
+    silence_the_dead(run);
+    // How busy the CPUs were is not said for threads that were watched in part.
+    let part = |thread: &Thread| (0..run.end).any(|t| !thread.watched(t));
+    if run.cpus > 0 && run.threads.iter().any(part) {
+        run.cpus = 12;
+    }
 }
 
 fn trainer(
@@ -203,7 +208,7 @@ fn cpu_of(tape: &mut Tape<'_>, run: &Run, wait: &Wait) -> Option<u64> {
 }
 
 /// Makes the batch that the thread waits for.
-fn make(
+pub fn make(
     tape: &mut Tape<'_>,
     run: &mut Run,
     (source, measured): (Source, bool),

@@ -6,7 +6,7 @@ use crate::common::{Builder, PID, V};
 use gpustall_trace::vocab::{arg, cat, kind, totals};
 use gpustall_trace::{Pid, Trace, TrackId, TrackKind};
 
-/// Nanoseconds of a unit.
+/// Nanoseconds of a unit, without a device.
 pub const UNIT: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
@@ -91,17 +91,23 @@ impl Run {
     pub fn trace(&self) -> Trace {
         let mut b = Builder::new();
         b.unit = UNIT;
+        self.draw(&mut b);
+        b.build(self.end)
+    }
+
+    /// Puts all of it into a trace; the track of each thread.
+    pub fn draw(&self, b: &mut Builder) -> Vec<(u32, TrackId)> {
         b.trace.meta.cpus = self.cpus;
         let mut tracks = Vec::new();
         for thread in &self.threads {
             let name = format!("thread {}", thread.tid);
             let track = b.track(PID, thread.tid, &name, TrackKind::Thread);
             tracks.push((thread.tid, track));
-            draw_thread(&mut b, track, thread);
+            draw_thread(b, track, thread);
         }
         let of = |tid: u32| tracks.iter().find(|t| t.0 == tid).expect("a thread").1;
         for trainer in &self.trainers {
-            draw_trainer(&mut b, of(trainer.tid), trainer);
+            draw_trainer(b, of(trainer.tid), trainer);
         }
         for stage in &self.stages {
             let mut args = vec![(arg::BATCH, V::N(stage.batch)), (arg::ITEMS, V::N(8))];
@@ -117,7 +123,7 @@ impl Run {
         for &(source, at) in &self.losses {
             b.lose(source, at, 3);
         }
-        b.build(self.end)
+        tracks
     }
 }
 
@@ -126,7 +132,8 @@ fn draw_thread(b: &mut Builder, track: TrackId, thread: &Thread) {
         b.off(thread.tid, off, span);
     }
     for &(span, lost) in &thread.watches {
-        b.watch(thread.tid, span, &[(totals::LOST_NS, lost * UNIT)]);
+        let lost = [(totals::LOST_NS, lost * b.unit)];
+        b.watch(thread.tid, span, &lost);
     }
     for &(at, running, function) in &thread.samples {
         b.sample(thread.tid, running, function, at);

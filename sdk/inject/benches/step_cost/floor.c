@@ -22,6 +22,14 @@ static void completed(void *context, uint32_t stream, uint8_t *buffer, size_t by
     free(buffer);
 }
 
+static int (*enable)(uint32_t), (*disable)(uint32_t);
+
+/* Records from now on, or does not. */
+int floor_switch(int on) {
+    int (*change)(uint32_t) = on ? enable : disable;
+    return change ? change(KERNEL) | change(COPY) | change(SET) : 1;
+}
+
 int InitializeInjection(void) {
     const char *path = getenv("FLOOR_CUPTI");
     void *cupti = dlopen(path ? path : "libcupti.so.13", RTLD_NOW);
@@ -30,8 +38,9 @@ int InitializeInjection(void) {
         return 0;
     }
     int (*callbacks)(void *, void *) = dlsym(cupti, "cuptiActivityRegisterCallbacks");
-    int (*enable)(uint32_t) = dlsym(cupti, "cuptiActivityEnable");
-    int wrong = callbacks(requested, completed) | enable(KERNEL) | enable(COPY) | enable(SET);
+    enable = dlsym(cupti, "cuptiActivityEnable");
+    disable = dlsym(cupti, "cuptiActivityDisable");
+    int wrong = callbacks(requested, completed) | floor_switch(1);
     if (wrong)
         fprintf(stderr, "floor: CUPTI refused\n");
     return !wrong;

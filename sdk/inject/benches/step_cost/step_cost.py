@@ -1,19 +1,18 @@
 """What capturing costs the steps of a PyTorch program: step_cost.py LIBRARY FLOOR [ROUNDS].
 
-LIBRARY is libgpustall_inject.so, FLOOR the library of floor.c beside this. Processes of each way stay
-alive and take turns, one computing at a time:
+LIBRARY is libgpustall_inject.so, FLOOR the library of floor.c beside this. Processes differ by more than
+what is measured, so steps are compared with others of the same process, stretch by stretch in turn:
 
-  plain     no library
-  closed    a window was open once, and none is any more
-  floor     device operations recorded by CUPTI and thrown away, all of the time
-  open      everything that gpustall records, all of the time
-  governed  the windows that a budget of 1 % allows
+  floor     CUPTI records device operations that are thrown away, or does not
+  open      a window of gpustall is open, or none is
+  governed  all steps under a budget of 1 %, windows included, and those in none
 
-Prints for each the mean step, and its ratio to `plain` in the same round: the median of the rounds, and
-the interval in which it lies for 95 of 100 resamples. Of each way but the last there are several
-processes, which the rounds go through, since processes differ by more than what is measured.
+Prints for each the mean step in either, and the ratio: of `floor` and `open` the median over ROUNDS
+(10) pairs of neighbours, of `governed` that of the means, each with the interval in which it lies for 95
+of 100 resamples.
 """
 
+import ctypes
 import json
 import os
 import random
@@ -24,33 +23,30 @@ import tempfile
 import time
 from pathlib import Path
 
-WAYS = ("plain", "closed", "floor", "open", "governed")
-PROCESSES = 3
 # name: layers, their width, rows of a batch, the milliseconds that the rows are changed for (0: never)
 STEPS = {"short steps": (10, 512, 256, 0), "long steps": (12, 4096, 2048, 50)}
-# Seconds of a turn: a governed one has to see windows.
-TURN, GOVERNED_TURN = 1.0, 4.0
+# Seconds: of a stretch with the floor or without, of a window that is asked for, under the governor.
+FLOOR_TURN, WINDOW, GOVERNED = 0.7, 1.0, 15.0
+# Steps so near to where a window opens or closes belong to neither side.
+NEAR = 0.06
 
 
 class Job:
-    """In a process of its own: answers each line with the steps of one turn."""
-
     def __init__(self, layers, width, rows, target):
         import torch
 
         self.torch = torch
-        device = torch.device("cuda")
         torch.manual_seed(0)
-        with device:
+        with torch.device("cuda"):
             parts = [part for _ in range(layers) for part in (torch.nn.Linear(width, width), torch.nn.ReLU())]
         self.model = torch.nn.Sequential(*parts)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4)
         self.rows(rows, width)
-        self.turn(1.0)
+        self.steps(1.0)
         if target:
-            median = statistics.median(self.turn(1.0))
+            median = statistics.median(end - start for start, end in self.steps(1.0)) * 1e3
             self.rows(max(1, round(rows * target / median)), width)
-            self.turn(0.5)
+            self.steps(0.5)
 
     def rows(self, rows, width):
         self.inputs = self.torch.randn(rows, width, device="cuda")
@@ -63,96 +59,168 @@ class Job:
         self.optimizer.step()
         return loss.item()
 
-    def turn(self, seconds):
+    def steps(self, seconds):
+        """Start and end of each on CLOCK_MONOTONIC, seconds."""
         times = []
-        begin = time.perf_counter()
-        while time.perf_counter() - begin < seconds:
-            before = time.perf_counter()
+        until = time.monotonic() + seconds
+        while (start := time.monotonic()) < until:
             self.step()
-            times.append((time.perf_counter() - before) * 1e3)
+            times.append((start, time.monotonic()))
         return times
 
 
-def serve(shape):
+def floor_pairs(job, library, rounds):
+    switch = ctypes.CDLL(library).floor_switch
+    pairs = []
+    for _ in range(rounds):
+        turns = []
+        for on in random.sample((0, 1), 2):
+            switch(on)
+            job.steps(NEAR)
+            turns.append((on, mean(job.steps(FLOOR_TURN))))
+        turns = dict(turns)
+        pairs.append((turns[1], turns[0]))
+    return pairs
+
+
+def open_steps(job, folder, rounds):
+    steps = []
+    for _ in range(rounds):
+        Path(folder, "capture-now").touch()
+        steps += job.steps(2 * WINDOW)
+    return steps
+
+
+def serve(way, shape, library, folder, rounds):
     job = Job(*shape)
     print(json.dumps({"rows": len(job.inputs)}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(job.turn(float(line))), flush=True)
+    sys.stdin.readline()
+    answers = {
+        "floor": lambda: floor_pairs(job, library, rounds),
+        "open": lambda: open_steps(job, folder, rounds),
+        "governed": lambda: job.steps(GOVERNED),
+    }
+    print(json.dumps(answers[way]()), flush=True)
+    sys.stdin.readline()
 
 
 class Process:
-    def __init__(self, way, shape, library, floor):
+    def __init__(self, way, shape, library, rounds):
         self.folder = tempfile.mkdtemp(prefix="step_cost")
-        environment = {
-            "plain": {},
-            "floor": {"CUDA_INJECTION64_PATH": floor},
-            "closed": {"GPUSTALL_CUDA_BUDGET": "0", "GPUSTALL_CUDA_WHOLE": "2"},
-            "open": {"GPUSTALL_CUDA_BUDGET": "all"},
-            "governed": {"GPUSTALL_CUDA_WHOLE": "0"},
-        }[way]
-        if way not in ("plain", "floor"):
-            environment |= {"CUDA_INJECTION64_PATH": library, "GPUSTALL_OUTPUT": self.folder}
+        environment = {"CUDA_INJECTION64_PATH": library, "GPUSTALL_OUTPUT": self.folder, "GPUSTALL_CUDA_WHOLE": "0"}
+        if way == "open":
+            environment["GPUSTALL_CUDA_BUDGET"] = "0"
+        words = [sys.executable, __file__, "serve", way, json.dumps(shape), library, self.folder, str(rounds)]
         self.child = subprocess.Popen(
-            [sys.executable, __file__, "serve", json.dumps(shape)],
-            env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            words, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
     def answer(self):
         return json.loads(self.child.stdout.readline())
 
-    def turn(self, seconds):
-        self.child.stdin.write(f"{seconds}\n")
+    def go_on(self):
+        self.child.stdin.write("\n")
         self.child.stdin.flush()
-        return self.answer()
 
     def end(self):
+        self.go_on()
         self.child.stdin.close()
         self.child.wait()
-        # The library was at work where it was meant to be.
-        return sum(file.stat().st_size for file in Path(self.folder).iterdir())
+
+    def pauses(self):
+        """When no window was open, seconds on CLOCK_MONOTONIC."""
+        found = []
+        for file in Path(self.folder).glob("*.json.partial"):
+            lines = file.read_text().splitlines()
+            begin = next(json.loads(line.rstrip(",")) for line in lines if '"start_mono":' in line)
+            begin = begin["args"]["meta"]["start_mono"] / 1e9
+            for line in lines:
+                if '"name":"paused"' not in line:
+                    continue
+                event = json.loads(line.rstrip(","))
+                if event.get("ph") == "X":
+                    start = begin + event["ts"] / 1e6
+                    found.append((start, start + event["dur"] / 1e6))
+        return sorted(found)
 
 
-def interval(ratios):
-    draws = sorted(statistics.median(random.choices(ratios, k=len(ratios))) for _ in range(4000))
-    return draws[100], draws[-101]
+def mean(steps):
+    return statistics.fmean(end - start for start, end in steps) * 1e3
+
+
+def inside(steps, spans):
+    return [step for step in steps if any(a + NEAR < step[0] and step[1] < b - NEAR for a, b in spans)]
+
+
+def window_pairs(steps, pauses):
+    """Each window between two pauses, with the pause after it."""
+    pairs = []
+    for before, after in zip(pauses, pauses[1:]):
+        opened = inside(steps, [(before[1], after[0])])
+        closed = inside(steps, [after])
+        if opened and closed:
+            pairs.append((mean(opened), mean(closed)))
+    return pairs
+
+
+def interval(draw):
+    draws = sorted(draw() for _ in range(2000))
+    return draws[50], draws[-51]
+
+
+def show(way, with_it, without, ratio, bounds, more):
+    low, high = bounds
+    print(f"  {way:9} {without:8.3f} ms without, {with_it:8.3f} with: x{ratio:.4f} [{low:.4f} {high:.4f}], {more}", flush=True)
+
+
+def paired(way, pairs):
+    ratios = [a / b for a, b in pairs]
+    bounds = interval(lambda: statistics.median(random.choices(ratios, k=len(ratios))))
+    with_it, without = (statistics.median(times) for times in zip(*pairs))
+    show(way, with_it, without, statistics.median(ratios), bounds, f"{len(pairs)} pairs")
+    return statistics.median(a - b for a, b in pairs) * 1e3
+
+
+def governed(steps, pauses):
+    closed = [end - start for start, end in inside(steps, pauses)]
+    every = [end - start for start, end in steps]
+    share = sum(b - a for a, b in pauses) / (steps[-1][1] - steps[0][0])
+
+    def draw():
+        return statistics.fmean(random.choices(every, k=len(every))) / statistics.fmean(random.choices(closed, k=len(closed)))
+
+    with_it, without = statistics.fmean(every), statistics.fmean(closed)
+    more = f"{len(every)} steps, windows {100 - 100 * min(share, 1):.1f} % of the time"
+    show("governed", with_it * 1e3, without * 1e3, with_it / without, interval(draw), more)
 
 
 def measure(name, shape, library, floor, rounds):
-    layers, width, rows, target = shape
+    ways = {"floor": floor, "open": library, "governed": library}
     # The first finds how many rows make a step as long as it should be.
-    first = Process("plain", shape, library, floor)
-    shape = (layers, width, first.answer()["rows"], 0)
-    jobs = {way: [Process(way, shape, library, floor) for _ in range(1 if way == "governed" else PROCESSES)] for way in WAYS}
-    first.end()
-    for way in WAYS:
-        for job in jobs[way]:
-            job.answer()
-    time.sleep(2)
-    found = {way: [] for way in WAYS}
-    for number in range(rounds):
-        for way in random.sample(WAYS, len(WAYS)):
-            job = jobs[way][number % len(jobs[way])]
-            found[way].append(job.turn(GOVERNED_TURN if way == "governed" else TURN))
-    written = {way: sum(job.end() for job in jobs[way]) for way in WAYS}
-    print(f"{name}: {layers} layers of {width}, {shape[2]} rows")
-    means = {way: [statistics.fmean(turn) for turn in found[way]] for way in WAYS}
-    for way in WAYS:
-        ratios = [mean / plain for mean, plain in zip(means[way], means["plain"])]
-        low, high = interval(ratios)
-        steps = sum(map(len, found[way]))
-        print(
-            f"  {way:9} {statistics.median(means[way]):8.3f} ms  x{statistics.median(ratios):.4f}  [{low:.4f} {high:.4f}]"
-            f"  {rounds} rounds, {steps} steps, {written[way]} bytes recorded",
-            flush=True,
-        )
-    added = {way: statistics.fmean(means[way]) - statistics.fmean(means["plain"]) for way in ("floor", "open")}
-    print(f"  floor adds {added['floor'] * 1e3:.0f} us a step, open {added['open'] * 1e3:.0f}", flush=True)
+    jobs = {"floor": Process("floor", shape, floor, rounds)}
+    layers, width, rows, _ = shape
+    rows = jobs["floor"].answer()["rows"]
+    for way in ("open", "governed"):
+        jobs[way] = Process(way, (layers, width, rows, 0), library, rounds)
+    for way in ("open", "governed"):
+        jobs[way].answer()
+    print(f"{name}: {layers} layers of {width}, {rows} rows", flush=True)
+    answers = {}
+    for way in ways:
+        jobs[way].go_on()
+        answers[way] = jobs[way].answer()
+        jobs[way].end()
+    added = paired("floor", answers["floor"])
+    added_open = paired("open", window_pairs(answers["open"], jobs["open"].pauses()))
+    print(f"  floor adds {added:.0f} us a step, open {added_open:.0f}", flush=True)
+    governed(answers["governed"], jobs["governed"].pauses())
 
 
 if __name__ == "__main__":
+    random.seed(0)
     if sys.argv[1] == "serve":
-        serve(json.loads(sys.argv[2]))
+        way, shape, library, folder, rounds = sys.argv[2:]
+        serve(way, json.loads(shape), library, folder, int(rounds))
     else:
-        random.seed(0)
         for name, shape in STEPS.items():
-            measure(name, shape, *sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 12)
+            measure(name, shape, *sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 10)

@@ -123,6 +123,7 @@ pub(super) struct LoaderInfo {
     pub(super) number: u32,
     /// Where it was made, as `train.py:42`.
     pub(super) place: Option<String>,
+    pub(super) persistent_workers: bool,
 }
 
 /// A loop over a loader.

@@ -6,7 +6,7 @@ use super::loops::{Call, Loop, Made, Outcome, StepEnd, loops};
 use super::record::{Kind, LoaderInfo, Mark, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::{arg, cat};
 
 /// What stands for the loader where steps are those of an optimizer.
@@ -36,6 +36,7 @@ pub(super) fn trace(
         drawing,
         loaders: loaders(trainer),
         kinds,
+        keep: keep(trainer),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
@@ -56,6 +57,12 @@ fn loaders(trainer: &Recording) -> BTreeMap<u32, String> {
     };
     let named = trainer.loaders.iter();
     named.map(|(&number, of)| (number, name(of))).collect()
+}
+
+fn keep(trainer: &Recording) -> BTreeSet<u32> {
+    let loaders = trainer.loaders.values();
+    let keep = loaders.filter(|loader| loader.persistent_workers);
+    keep.map(|loader| loader.number).collect()
 }
 
 /// The numbers of the batches that were taken, in the order of the calls that gave them.
@@ -122,6 +129,8 @@ struct Story {
     drawing: Drawing,
     loaders: BTreeMap<u32, String>,
     kinds: Kinds,
+    /// Loaders that keep their workers.
+    keep: BTreeSet<u32>,
     batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
@@ -179,6 +188,9 @@ impl Story {
                 continue;
             }
             args.push((arg::STEP, Value::U64(step)));
+            if self.keep.contains(&of.info.loader) {
+                args.push((arg::PERSISTENT, Value::Bool(true)));
+            }
             match call.outcome {
                 Outcome::Open => {
                     span.1 = self.drawing.end();

@@ -68,7 +68,8 @@ impl Sum {
     fn add(&mut self, op: &Op, span: Interval) {
         let from = self.until.map_or(span.start, |until| until.max(span.start));
         if from < span.end {
-            self.time.total_ns += span.end.since(from).get();
+            let more = span.end.since(from).get();
+            self.time.total_ns = self.time.total_ns.saturating_add(more);
             self.until = Some(span.end);
         }
         match op.kind {
@@ -88,7 +89,8 @@ fn windows(timeline: &Timeline<'_>, judged: Interval) -> HashMap<Symbol, u64> {
     let slices = timeline.trace.slices.iter();
     for slice in slices.filter(|slice| slice.cat == category) {
         let length: Nanos = slice.span.intersection(judged).len();
-        *windows.entry(slice.name).or_default() += length.get();
+        let window = windows.entry(slice.name).or_default();
+        *window = window.saturating_add(length.get());
     }
     windows
 }

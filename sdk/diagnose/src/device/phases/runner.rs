@@ -18,7 +18,7 @@ use crate::device::Call;
 use crate::device::ops::OpKind;
 use crate::names::{flag, integer, text};
 use crate::timeline::Timeline;
-use gpustall_trace::{Symbol, TraceTime, TrackId};
+use gpustall_trace::{TraceTime, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
 /// A stream of a device.
