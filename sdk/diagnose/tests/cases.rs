@@ -88,3 +88,14 @@ fn a_slow_network_that_keeps_the_device_busy_has_no_finding() {
     assert!(report.findings.is_empty(), "{report}");
     assert!(report.devices[0].compute > 0.9, "{report}");
 }
+
+#[test]
+fn images_that_are_decoded_in_the_training_loop_are_found_in_its_get_stage() {
+    // Short and with small batches: the device is busy for most of it, the rest is decoding.
+    let report = report("resnet18_input_bound");
+    let finding = &report.findings[0];
+    assert_eq!(finding.cause.to_string(), "data.compute", "{report}");
+    assert_eq!(finding.evidence.get("in_process"), Some(&1.0));
+    let get = finding.chain.iter().find(|link| link.what.contains("get"));
+    assert!(get.is_some_and(|link| link.share > 0.9), "{report}");
+}
