@@ -351,7 +351,8 @@ fn a_rank_that_computes_on_while_it_waits_is_not_late_for_it_at_the_next_collect
             job.kernel(rank, (from + 100, from + 200));
             job.collective(rank, ((from + 200).max(at + 510), at + 620));
             let thread = job.ranks[rank].0;
-            job.b.call(thread, "cudaStreamWaitEvent", 0, (at + 614, at + 616));
+            job.b
+                .call(thread, "cudaStreamWaitEvent", 0, (at + 614, at + 616));
             job.kernel(rank, (at + 620, at + 1_000));
         }
     }

@@ -210,8 +210,11 @@ mod tests {
         }
     }
 
-    /// Loops of one loader: of each, the calls of `next()`, and when it was dropped.
-    fn recording(of: &[(&[(u64, u64, u32)], Option<u64>)]) -> Recording {
+    /// The calls of `next()` in a loop, from when to when and how they ended, and when it was dropped.
+    type Calls<'a> = (&'a [(u64, u64, u32)], Option<u64>);
+
+    /// Loops of one loader.
+    fn recording(of: &[Calls<'_>]) -> Recording {
         let mut recording = Recording::default();
         for (number, (calls, dropped)) in (1..).zip(of) {
             let start = calls[0].0 - 1;

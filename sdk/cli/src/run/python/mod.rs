@@ -5,6 +5,7 @@
 //! leaves its marks in the folder of the job's parts; those of a process with loops over loaders and
 //! of its workers become one part of the trace, in the words of the SDK.
 
+mod batches;
 mod drawing;
 mod kinds;
 mod loops;

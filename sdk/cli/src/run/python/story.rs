@@ -1,8 +1,9 @@
 //! What the hook saw of one training process and its workers, as a trace.
 
+use super::batches::Batches;
 use super::drawing::{Args, Drawing, Place};
 use super::kinds::{Kinds, kinds};
-use super::loops::{Call, Loop, Made, Outcome, StepEnd, loops};
+use super::loops::{Loop, Outcome, StepEnd, loops};
 use super::record::{Kind, LoaderInfo, Mark, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
@@ -63,65 +64,6 @@ fn keep(trainer: &Recording) -> BTreeSet<u32> {
     let loaders = trainer.loaders.values();
     let keep = loaders.filter(|loader| loader.persistent_workers);
     keep.map(|loader| loader.number).collect()
-}
-
-/// The numbers of the batches that were taken, in the order of the calls that gave them.
-#[derive(Default)]
-struct Batches {
-    of_worker: HashMap<Made, u64>,
-    /// Of each thread, the calls that gave a batch.
-    of_thread: HashMap<u32, Vec<(u64, u64, u64)>>,
-    of_call: HashMap<(u32, u64), u64>,
-    next: u64,
-}
-
-impl Batches {
-    fn of(loops: &[Loop]) -> Self {
-        let mut calls: Vec<&Call> = loops.iter().flat_map(|of| &of.calls).collect();
-        calls.retain(|call| call.outcome == Outcome::Batch);
-        calls.sort_by_key(|call| call.start);
-        let mut batches = Self::default();
-        for call in calls {
-            let batch = batches.next;
-            batches.next += 1;
-            batches.of_call.insert((call.tid, call.start), batch);
-            match call.made {
-                Some(made) => {
-                    batches.of_worker.insert(made, batch);
-                }
-                None => {
-                    let list = batches.of_thread.entry(call.tid).or_default();
-                    list.push((call.start, call.end, batch));
-                }
-            }
-        }
-        batches
-    }
-
-    /// The batch that the thread made itself at `at`.
-    fn at(&self, tid: u32, at: u64) -> Option<u64> {
-        let calls = self.of_thread.get(&tid)?;
-        let after = calls.partition_point(|&(start, ..)| start <= at);
-        let &(_, end, batch) = calls.get(after.checked_sub(1)?)?;
-        (at < end).then_some(batch)
-    }
-
-    /// The batch of a stage; a new number for one that nobody took.
-    fn of_stage(&mut self, pid: u32, stage: &Stage) -> Option<u64> {
-        if !stage.works {
-            return self.at(stage.tid, stage.start);
-        }
-        let made = Made {
-            pid,
-            served: stage.served,
-            n: stage.n,
-        };
-        let next = &mut self.next;
-        Some(*self.of_worker.entry(made).or_insert_with(|| {
-            *next += 1;
-            *next - 1
-        }))
-    }
 }
 
 struct Story {
