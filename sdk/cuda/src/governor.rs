@@ -21,7 +21,8 @@ pub const WINDOW: Nanos = Nanos::new(100_000_000);
 const LONGEST: f64 = 1e9;
 
 /// What an operation on a device costs the job, its records included. Measured on an H200 (see
-/// `docs/overhead.md`) it is 6 to 10 us, and the governor reckons with the worst.
+/// `docs/overhead.md`) it is 1 to 2 us where the host is ahead of the device and 6 to 10 where it is
+/// not, and the governor reckons with the worst.
 pub const OPERATION_COST: Nanos = Nanos::new(10_000);
 
 /// What a recorded call costs the job beyond that.
