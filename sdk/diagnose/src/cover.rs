@@ -8,6 +8,11 @@ use gpustall_trace::Interval;
 pub(crate) struct Cover(Vec<Interval>);
 
 impl Cover {
+    /// Of what is disjoint and in order already.
+    pub(crate) fn new(covered: Vec<Interval>) -> Self {
+        Self(covered)
+    }
+
     /// What of `whole` (disjoint, in order) `spans` (any order, may overlap) cover.
     pub(crate) fn of(whole: &[Interval], spans: &[Interval]) -> Self {
         match spans.is_empty() {

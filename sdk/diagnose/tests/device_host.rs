@@ -3,7 +3,7 @@
 mod common;
 
 use common::device::{charged, next, share, steps, top};
-use common::kernel::blocked;
+use common::kernel::{blocked, preempted};
 use common::{Builder, V};
 use gpustall_diagnose::{Cause, diagnose};
 use gpustall_trace::vocab::{arg, cat};
@@ -265,4 +265,41 @@ fn a_runner_that_compiles_is_known_by_its_samples() {
         report.to_string().contains("compiled device code"),
         "{report}"
     );
+}
+
+/// A runner that had no CPU until shortly before it launched had been asked; one that got a CPU long
+/// before had not.
+#[test]
+fn a_runner_without_a_cpu_is_what_keeps_the_device_waiting_if_it_launches_at_once() {
+    let charges = |idle_after: u64| {
+        let mut b = Builder::new();
+        b.thread(100, "main");
+        let runner = b.thread(101, "DSD-0-0");
+        let stream = b.stream(0, 7);
+        let mut id = 0;
+        for step in 0..10 {
+            let start = step * 100_000;
+            b.step("train", 0, step, 100, (start, start + 100_000));
+            b.launch(
+                runner,
+                stream,
+                next(&mut id),
+                (start + 60_000, start + 60_010),
+                (start + 60_010, start + 100_000),
+            );
+            let until = start + 60_000 - idle_after;
+            b.off(101, preempted("other", 9), (start + 10_000, until));
+        }
+        b.watch(100, (0, 1_000_000), &[]);
+        b.watch(101, (0, 1_000_000), &[]);
+        diagnose(&b.build(1_000_000))
+    };
+    let at_once = charges(500);
+    assert_eq!(
+        charged(&at_once, "host.preempted"),
+        10 * 49_500_000,
+        "{at_once}"
+    );
+    let later = charges(2_000);
+    assert_eq!(charged(&later, "host.preempted"), 0, "{later}");
 }

@@ -2,6 +2,7 @@
 
 use super::calls::{Call, CallKind, StreamWait};
 use super::lanes::{Doing, Lanes};
+use crate::cover::Cover;
 use crate::id_map::IdMap;
 use crate::piece::Edge;
 use crate::rules::{Activity, ThreadState, blocks};
@@ -31,6 +32,8 @@ pub(crate) struct Host<'a> {
     /// Positions of those that wait for the device.
     waits: IdMap<TrackId, Vec<usize>>,
     feeders: IdMap<TrackId, (TrackId, usize)>,
+    /// When launchers that others feed had been asked and waited for a CPU.
+    asked: IdMap<TrackId, Cover>,
     trainers: Vec<Option<TrackId>>,
 }
 
@@ -62,6 +65,7 @@ impl<'a> Host<'a> {
             lanes: Lanes::of(timeline, calls, &data.causes),
             waits,
             feeders: IdMap::default(),
+            asked: IdMap::default(),
             trainers: trainers.iter().map(|trainer| trainer.track).collect(),
             of_track,
         };
@@ -69,6 +73,11 @@ impl<'a> Host<'a> {
         for track in launchers {
             if let Some(feeder) = host.find_feeder(timeline, track) {
                 host.feeders.insert(track, feeder);
+            }
+            if let Some(lane) = timeline.lane(track) {
+                let waits = lane.waits_for_cpu();
+                let asked = before_work(&waits, host.lanes.work(track));
+                host.asked.insert(track, Cover::new(asked));
             }
         }
         host
@@ -153,30 +162,43 @@ impl<'a> Host<'a> {
         };
         let mut at = span.start;
         for busy in self.lanes.busy(launcher, span) {
-            self.idle(feeder, Interval::new(at, busy.start), found);
+            self.idle((launcher, feeder), Interval::new(at, busy.start), found);
             let doing = Some((Doing::Work, launcher));
             push(found, busy, Some(Activity::Dispatches), None, doing);
             at = busy.end;
         }
-        self.idle(feeder, Interval::new(at, span.end), found);
+        self.idle((launcher, feeder), Interval::new(at, span.end), found);
     }
 
-    /// Time in which nothing is asked of the launcher.
-    fn idle(&self, feeder: TrackId, span: Interval, found: &mut Vec<Before>) {
+    /// Time in which nothing that is recorded goes on on the launcher.
+    fn idle(
+        &self,
+        (launcher, feeder): (TrackId, TrackId),
+        span: Interval,
+        found: &mut Vec<Before>,
+    ) {
         let mut at = span.start;
         for stretch in self.lanes.marked(feeder, span) {
-            push(
-                found,
-                Interval::new(at, stretch.span.start),
-                None,
-                None,
-                None,
-            );
+            self.unasked(launcher, Interval::new(at, stretch.span.start), found);
             let doing = Some((stretch.doing, feeder));
             push(found, stretch.span, None, Some(stretch.activity), doing);
             at = stretch.span.end;
         }
-        push(found, Interval::new(at, span.end), None, None, None);
+        self.unasked(launcher, Interval::new(at, span.end), found);
+    }
+
+    /// Time in which nothing is asked of the launcher, unless it only had no CPU to begin.
+    fn unasked(&self, launcher: TrackId, span: Interval, found: &mut Vec<Before>) {
+        let Some(asked) = self.asked.get(&launcher) else {
+            return push(found, span, None, None, None);
+        };
+        asked.cut(span, |span, asked| match asked {
+            true => {
+                let doing = Some((Doing::Work, launcher));
+                push(found, span, Some(Activity::Dispatches), None, doing);
+            }
+            false => push(found, span, None, None, None),
+        });
     }
 
     /// How much of `span`, in which a launcher launches nothing, is neither explained by a call or
@@ -293,6 +315,31 @@ impl<'a> Host<'a> {
         edges.min()
     }
 }
+
+/// What of `waits` for a CPU lies before work that begins in the same wait, or in less than
+/// [`BEGINS_WITHIN`] after it and before the next one; all disjoint, in order.
+fn before_work(waits: &[Interval], work: &[Interval]) -> Vec<Interval> {
+    let mut found = Vec::new();
+    for (i, wait) in waits.iter().enumerate() {
+        let inside = work.partition_point(|of| of.start < wait.end);
+        let last = inside.checked_sub(1).and_then(|last| work.get(last));
+        let last = last.map(|of| of.start).filter(|&at| at > wait.start);
+        let next = work.get(inside).map(|of| of.start);
+        let again = waits.get(i + 1).map(|of| of.start);
+        let soon = next.filter(|&next| {
+            next.since(wait.end) < BEGINS_WITHIN && again.is_none_or(|again| next <= again)
+        });
+        let end = match soon {
+            Some(_) => Some(wait.end),
+            None => last,
+        };
+        found.extend(end.map(|end| Interval::new(wait.start, end)));
+    }
+    found
+}
+
+/// A launcher that begins to work no later than this after it got a CPU had been asked to before.
+const BEGINS_WITHIN: Nanos = Nanos::new(1_000_000);
 
 /// No more calls than this are looked back for an event wait.
 const MAX_CALLS_BACK: usize = 256;

@@ -185,6 +185,13 @@ impl Lanes {
         })
     }
 
+    /// When a thread is inside any slice: disjoint, in order.
+    pub(crate) fn work(&self, track: TrackId) -> &[Interval] {
+        self.by_track
+            .get(&track)
+            .map_or(&[][..], |lane| lane.busy.as_slice())
+    }
+
     /// When a thread is inside any slice in `span`: disjoint, in order, cut to it.
     pub(crate) fn busy(
         &self,

@@ -137,6 +137,19 @@ impl Lane {
         complete.map(|of| of.watched).collect()
     }
 
+    /// When it waited for a CPU: disjoint, in order, none touching the next one.
+    pub(crate) fn waits_for_cpu(&self) -> Vec<Interval> {
+        let mut waits: Vec<Interval> = Vec::new();
+        let of = |of: &&Stretch| of.state == ThreadState::WaitsForCpu;
+        for wait in self.stretches.iter().filter(of) {
+            match waits.last_mut() {
+                Some(last) if last.end == wait.span.start => last.end = wait.span.end,
+                _ => waits.push(wait.span),
+            }
+        }
+        waits
+    }
+
     /// When samples say that the thread ran a compiler of device code: running time only, in order.
     pub(crate) fn compiling(&self) -> Vec<Interval> {
         if !self.samples.iter().any(|sample| sample.compiles) {

@@ -9,6 +9,7 @@ pub struct Host<'a> {
     own: Vec<&'a Op>,
     /// Moments that lie in a stretch without a launch that stands out.
     outstanding: Vec<(u64, u64)>,
+    unit: u64,
 }
 
 impl<'a> Host<'a> {
@@ -17,6 +18,7 @@ impl<'a> Host<'a> {
             run,
             own: own.to_vec(),
             outstanding: Vec::new(),
+            unit,
         };
         host.outstanding = host.find_outstanding(window, unit);
         host
@@ -99,12 +101,35 @@ impl<'a> Host<'a> {
             true => launcher,
             false => feeder.unwrap_or(launcher),
         };
+        let asleep = feeder.is_some_and(|feeder| self.marked(feeder, t).is_none());
+        if !launches && asleep && self.only_lacks_a_cpu(launcher, t) {
+            return Some("host.preempted");
+        }
         let does = launches || feeder.is_some_and(|feeder| self.marked(feeder, t).is_some());
         match self.run.kernel.state(thread, t) {
             State::Waits => Some("host.preempted"),
             state if !does && Kernel::holds_up(state) => Some("host.blocked"),
             _ => None,
         }
+    }
+
+    /// Whether a thread waits for a CPU, and its next work begins in that wait or less than 1 ms after
+    /// it, before another one.
+    fn only_lacks_a_cpu(&self, thread: usize, t: u64) -> bool {
+        let waits = |t: u64| self.run.kernel.state(thread, t) == State::Waits;
+        let starts = self.run.calls.iter().filter(|call| call.thread == thread);
+        let operators = self.run.marks.iter();
+        let operators = operators.filter(|of| of.0 == thread && of.1 == Mark::Operator);
+        let starts = starts
+            .map(|call| call.start)
+            .chain(operators.map(|of| of.2));
+        // Work that goes on when other work begins is one piece.
+        let mut starts = starts.filter(|&at| at > t && !self.works(thread, at - 1));
+        let Some(begin) = waits(t).then(|| starts.by_ref().min()).flatten() else {
+            return false;
+        };
+        let back = (t..=begin).find(|&at| !waits(at)).unwrap_or(begin);
+        back >= begin || (!(back..begin).any(waits) && (begin - back) * self.unit < 1_000_000)
     }
 
     fn marked(&self, thread: usize, t: u64) -> Option<&'static str> {

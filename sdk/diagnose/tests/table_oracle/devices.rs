@@ -139,6 +139,10 @@ impl Job {
         let in_call = call.and_then(|call| self.of_call(call));
         let idle = call.is_none() && wait.is_none() && marked.is_none();
         let stages = self.runner && idle && self.between_copies((device, t), next);
+        // Asked, and without a CPU to begin.
+        if self.runner && idle && self.only_lacks_a_cpu(t) {
+            return "host.preempted";
+        }
         let thread = if asked || stages { RUNNER } else { MAIN };
         let state = self.host.state(thread, t);
         if state == State::WaitsForCpu && (wait.is_none() || in_call.is_some()) {
@@ -165,6 +169,38 @@ impl Job {
             }
             _ => "host.launch-bound",
         }
+    }
+
+    /// Whether the launcher waits for a CPU, and its next work begins in that wait or less than 1 ms
+    /// after it, before another one.
+    fn only_lacks_a_cpu(&self, t: u64) -> bool {
+        let waits = |t: u64| t < self.host.end && self.host.state(RUNNER, t) == State::WaitsForCpu;
+        if !waits(t) {
+            return false;
+        }
+        let begins = |t: u64| {
+            let starts = self.calls.iter().any(|call| call.span.0 == t);
+            starts
+                && !self
+                    .calls
+                    .iter()
+                    .any(|call| call.span.0 < t && t <= call.span.1)
+        };
+        let mut at = t + 1;
+        while waits(at) {
+            if begins(at) {
+                return true;
+            }
+            at += 1;
+        }
+        let end = at;
+        while at < self.host.end && (at - end) * super::device::UNIT < 1_000_000 && !waits(at) {
+            if begins(at) {
+                return true;
+            }
+            at += 1;
+        }
+        false
     }
 
     /// The cause of a call that rows 8, 9 and 11 name.
