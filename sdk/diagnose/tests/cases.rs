@@ -25,14 +25,39 @@ fn assert_top_cause(name: &str, cause: &str) {
     assert_eq!(finding.severity.to_string(), "HIGH", "{name}\n{report}");
 }
 
+/// Asserts that the largest loss of a recording has this cause, and that mending it is predicted to gain
+/// what it gained on the GPU, to a quarter: steps of so many milliseconds by the clock of the program.
+fn assert_predicts(name: &str, cause: &str, before_ms: f64, after_ms: f64) {
+    let report = report(name);
+    let finding = report.findings.first();
+    let finding = finding.unwrap_or_else(|| panic!("{name} has no finding\n{report}"));
+    assert_eq!(finding.cause.to_string(), cause, "{name}\n{report}");
+    let steps = finding.step_ns.zip(finding.predicted_step_ns);
+    let (now, then) = steps.expect("it is worth something");
+    let gain = (now as f64 - then as f64) / 1e6 / (before_ms - after_ms);
+    assert!((gain - 1.0).abs() < 0.25, "{name}: {gain}\n{report}");
+}
+
 #[test]
 fn pageable_copies_are_what_the_step_waits_for() {
     assert_top_cause("pageable", "transfer.pageable");
+    assert_predicts("pageable", "transfer.pageable", 10.477, 1.978);
+}
+
+#[test]
+fn a_loss_that_is_read_every_step_drains_the_device() {
+    assert_predicts("readback", "sync.readback", 0.082, 0.061);
 }
 
 #[test]
 fn small_kernels_are_launch_bound() {
     assert_top_cause("launches", "host.launch-bound");
+    assert_predicts("launches", "host.launch-bound", 4.110, 0.682);
+}
+
+#[test]
+fn memory_that_is_allocated_every_step_is_what_it_waits_for() {
+    assert_predicts("allocations", "alloc.device", 1.648, 0.349);
 }
 
 /// Memory for each item and each batch is faulted in anew, which takes longer than filling it.
