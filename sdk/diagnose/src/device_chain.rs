@@ -64,6 +64,7 @@ pub(crate) fn links(
             depth: 1,
             who,
             what: match held_up {
+                true if names.len() > 1 => "were held up".to_owned(),
                 true => "was held up".to_owned(),
                 false => what(kind).to_owned(),
             },

@@ -184,13 +184,14 @@ def paired(way, pairs):
 def governed(steps, pauses):
     closed = [end - start for start, end in inside(steps, pauses)]
     every = [end - start for start, end in steps]
-    share = sum(b - a for a, b in pauses) / (steps[-1][1] - steps[0][0])
+    first, last = steps[0][0], steps[-1][1]
+    share = sum(max(0.0, min(b, last) - max(a, first)) for a, b in pauses) / (last - first)
 
     def draw():
         return statistics.fmean(random.choices(every, k=len(every))) / statistics.fmean(random.choices(closed, k=len(closed)))
 
     with_it, without = statistics.fmean(every), statistics.fmean(closed)
-    more = f"{len(every)} steps, windows {100 - 100 * min(share, 1):.1f} % of the time"
+    more = f"{len(every)} steps, windows {100 - 100 * share:.1f} % of the time"
     show("governed", with_it * 1e3, without * 1e3, with_it / without, interval(draw), more)
 
 
