@@ -338,3 +338,26 @@ fn many_ranks_are_joined_without_a_clash() {
         operations(&trace).iter().map(|op| op[0]).collect();
     assert_eq!(devices.len(), 64);
 }
+
+#[test]
+fn a_rank_that_is_in_a_joined_recording_already_is_refused() {
+    let ops = [("gemm", 100, 200)];
+    let ranks = || [0, 1].map(|n| rank(7 + n, Some((n, 2)), ["GPU-a", "GPU-b"][n as usize], &ops));
+    let part = |label: &str, trace| Part {
+        label: label.to_owned(),
+        trace,
+    };
+    let both = joined(ranks().to_vec());
+    let [_, one] = ranks();
+    for parts in [
+        vec![part("both", both.clone()), part("one", one.clone())],
+        vec![part("one", one.clone()), part("both", both.clone())],
+    ] {
+        let error = merge_job(parts).unwrap_err();
+        assert!(matches!(&error, MergeError::Within { .. }), "{error}");
+        assert!(
+            error.to_string().starts_with("both holds one already"),
+            "{error}"
+        );
+    }
+}

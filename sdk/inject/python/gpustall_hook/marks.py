@@ -91,11 +91,13 @@ def note(text):
 def ready():
     """Nanoseconds for which this thread was ready and waited for a CPU, since it began."""
     try:
-        file = getattr(_local, "schedstat", None)
-        if file is None:
-            file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-            _local.schedstat = file
-        return int(os.pread(file, 64, 0).split()[1])
+        # Opened anew each time: a file that is kept for a thread would outlive it, and its number may
+        # become one of the program's.
+        file = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return int(os.read(file, 64).split()[1])
+        finally:
+            os.close(file)
     except Exception:
         return UNKNOWN
 

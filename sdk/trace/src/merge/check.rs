@@ -50,6 +50,7 @@ fn pair(one: &Part, other: &Part) -> Result<(), MergeError> {
     if alike {
         return Err(MergeError::Same { first, second });
     }
+    within(one, other)?;
     if let Some((a, b)) = boot(a).zip(boot(b)) {
         let apart_s = a.abs_diff(b) / 1_000_000_000;
         if apart_s > CLOCK_SET_S {
@@ -75,6 +76,29 @@ fn pair(one: &Part, other: &Part) -> Result<(), MergeError> {
         });
     }
     Ok(())
+}
+
+/// Refuses two recordings of one machine of which one holds the other: what it counted would count twice.
+pub(super) fn within(one: &Part, other: &Part) -> Result<(), MergeError> {
+    for (whole, part) in [(one, other), (other, one)] {
+        if holds(&whole.trace.meta, &part.trace.meta) {
+            return Err(MergeError::Within {
+                whole: whole.label.clone(),
+                part: part.label.clone(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Whether a merged recording has one by the same recorders, of the same process, in its time.
+fn holds(whole: &Meta, part: &Meta) -> bool {
+    let recorders: Vec<&str> = whole.recorder.split(" + ").collect();
+    let merged = recorders.len() > 1 || whole.members.len() > 1;
+    let by_it = part.recorder.split(" + ").all(|of| recorders.contains(&of));
+    let of_it = whole.pid == part.pid || whole.members.iter().any(|of| of.pid == part.pid);
+    let in_it = whole.start_mono <= part.start_mono;
+    merged && by_it && of_it && in_it && part.start_mono != MonoTime::default()
 }
 
 /// When `CLOCK_MONOTONIC` began, on the wall clock, if that is known.

@@ -25,6 +25,14 @@ pub enum MergeError {
         /// The other.
         second: String,
     },
+    /// A recording holds another one.
+    #[error("{whole} holds {part} already: it was merged from it; leave one of them out")]
+    Within {
+        /// The one that was merged.
+        whole: String,
+        /// The one that is in it.
+        part: String,
+    },
     /// Two recordings are of different boots of a machine, or of different machines.
     #[error(
         "{first} and {second} were not recorded in one run of one machine: their clocks are {apart_s} s \

@@ -10,7 +10,7 @@ mod devices;
 
 use super::append::append;
 use super::tables::Tables;
-use super::{MergeError, Part, join, strip};
+use super::{MergeError, Part, check, join, strip};
 use crate::{Interval, Member, Meta, MonoTime, Nanos, Pid, Trace, TraceTime, Value, vocab};
 use apart::Space;
 use std::collections::BTreeMap;
@@ -30,10 +30,20 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 ///
-/// [`MergeError`] when there is no recording, or when one of several does not say when it was made.
+/// [`MergeError`] when there is no recording, when one of several does not say when it was made, or when
+/// one holds another.
 pub fn merge_job(mut parts: Vec<Part>) -> Result<Trace, MergeError> {
     let mut notes = Vec::new();
     let spaces = apart::spaces(&parts);
+    for (n, part) in parts.iter().enumerate() {
+        for (other, _) in parts[..n]
+            .iter()
+            .zip(&spaces)
+            .filter(|of| *of.1 == spaces[n])
+        {
+            check::within(other, part)?;
+        }
+    }
     apart::tell_apart(&mut parts, &spaces);
     let clock = clock::place(&parts, &spaces, &mut notes)?;
     let used = devices::number(&mut parts, &spaces);
