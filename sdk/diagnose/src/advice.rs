@@ -130,6 +130,13 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
             "record steps, so that the next report says more: wrap the loader with \
              instrument::loader."
         }
+        (Cause::Unknown, PyTorch) => {
+            "find what the program does there: mark it with torch.profiler.record_function, and \
+             record again."
+        }
+        (Cause::Unknown, Burn) => {
+            "find what the program does there: mark it with instrument::phase, and record again."
+        }
         _ => "",
     }
 }

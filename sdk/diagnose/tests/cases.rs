@@ -124,3 +124,23 @@ fn images_that_are_decoded_in_the_training_loop_are_found_in_its_get_stage() {
     let get = finding.chain.iter().find(|link| link.what.contains("get"));
     assert!(get.is_some_and(|link| link.share > 0.9), "{report}");
 }
+
+#[test]
+fn every_finding_of_every_recording_says_what_to_try() {
+    let names = [
+        "allocations",
+        "convnet",
+        "inmemory-4-workers",
+        "inmemory-in-process",
+        "launches",
+        "pageable",
+        "readback",
+        "resnet18_input_bound",
+    ];
+    let reports = names.map(report);
+    let findings: Vec<_> = reports.iter().flat_map(|of| &of.findings).collect();
+    assert!(findings.len() > names.len(), "{}", findings.len());
+    for finding in findings {
+        assert!(!finding.remedy.is_empty(), "{finding:?}");
+    }
+}

@@ -38,7 +38,9 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
     if let Some(worst) = finding.worst.first() {
         paragraph(f, "   worst: ", "     ", &worst_stall(worst))?;
     }
-    paragraph(f, "   try: ", "     ", &finding.remedy)?;
+    if !finding.remedy.is_empty() {
+        paragraph(f, "   try: ", "     ", &finding.remedy)?;
+    }
     if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
         let line = format!(
             "at best a step of {} instead of {} ({})",
