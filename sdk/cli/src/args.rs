@@ -140,6 +140,9 @@ EXAMPLES:
 
   gpustall finish mlp.trace.json.partial -o /tmp/mlp.trace.json
 
+  What a killed `gpustall run` left:
+    gpustall finish train.trace.parts
+
 EXIT CODES:
   0  written
   1  the partial trace could not be read, or the finished one not written
@@ -151,7 +154,7 @@ EXIT CODES:
 #[derive(Debug, clap::Args)]
 #[command(after_help = FINISH_EXAMPLES)]
 pub(crate) struct FinishArgs {
-    /// The partial trace
+    /// The partial trace, or the folder of parts that `gpustall run` left
     #[arg(value_name = "FILE.json.partial")]
     pub(crate) partial: PathBuf,
 

@@ -4,7 +4,7 @@ use crate::args::FinishArgs;
 use crate::output::{complain, print};
 use anyhow::{Context, anyhow, bail};
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{State, WriteError, read, write_finished};
+use gpustall_trace::{State, Trace, WriteError, read, write_finished};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,6 +20,10 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
             output.display()
         );
     }
+    if args.partial.is_dir() {
+        let mut trace = crate::run::trace_of_parts(&args.partial)?;
+        return written(&mut trace, &output);
+    }
     let outcome = read(&args.partial)?;
     let mut trace = outcome.trace;
     if trace.meta.state == State::Finished {
@@ -34,9 +38,13 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
             .iter()
             .map(|warning| format!("In the file, {warning}.")),
     );
-    let report = diagnose(&trace);
-    annotate(&mut trace, &report);
-    write_finished(&output, &trace).map_err(unwritten)?;
+    written(&mut trace, &output)
+}
+
+fn written(trace: &mut Trace, output: &Path) -> anyhow::Result<ExitCode> {
+    let report = diagnose(trace);
+    annotate(trace, &report);
+    write_finished(output, trace).map_err(unwritten)?;
     print(&format!("{report}\n\ntrace: {}", output.display()))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -80,10 +88,13 @@ pub(crate) fn unwritten(error: WriteError) -> anyhow::Error {
 /// Where the finished trace goes by default: `x.json.gz` for `x.json.partial`. It must not be
 /// there yet.
 fn beside(partial: &Path) -> anyhow::Result<PathBuf> {
-    let is_partial = partial
-        .extension()
-        .is_some_and(|extension| extension == "partial");
-    let mut name = if is_partial {
+    let is = |kind: &str| partial.extension().is_some_and(|of| of == kind);
+    let parts = partial.is_dir() && is("parts");
+    let is_partial = is("partial") || parts;
+    let mut name = if parts {
+        // `x.trace.parts` is what is left of `x.trace.json.gz`.
+        partial.with_extension("json")
+    } else if is_partial {
         partial.with_extension("")
     } else {
         partial.to_path_buf()

@@ -130,3 +130,46 @@ fn a_command_that_does_not_exist_is_an_error_with_its_code() {
     assert!(said.contains("cannot run /nowhere/train"), "{said}");
     assert!(!folder.path().join("train.trace.parts").exists());
 }
+
+#[test]
+fn the_parts_of_a_killed_command_are_finished_by_hand() {
+    let folder = folder();
+    // The job ends by itself when nobody asks for it any more.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .current_dir(folder.path())
+        .args(["run", "--no-sidecar", "--", "sh", "-c"])
+        .arg(": > ready; while [ -e ready ] && [ ! -e over ]; do sleep 0.05; done")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let parts = folder.path().join("sh.trace.parts");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !folder.path().join("ready").exists() || !parts.join("job.json").exists() {
+        assert!(Instant::now() < deadline, "the job does not start");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it was started here");
+    std::fs::write(folder.path().join("over"), "").expect("the job hears of it");
+    let finish = |folder: &Path| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gpustall"));
+        command
+            .arg("finish")
+            .arg(folder)
+            .output()
+            .expect("it starts")
+    };
+    let output = finish(&parts);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let trace = read(&folder.path().join("sh.trace.json.gz")).expect("it was written");
+    assert_eq!(trace.trace.meta.state, State::Finished);
+    assert_eq!(trace.trace.meta.name, "sh");
+
+    let other = folder.path().join("other.parts");
+    std::fs::create_dir(&other).expect("it is made");
+    let output = finish(&other);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("is no folder of parts"), "{said}");
+}

@@ -2,6 +2,7 @@
 
 mod counters;
 mod job;
+mod left;
 mod parts;
 mod python;
 mod sidecar;
@@ -17,6 +18,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+pub(crate) use left::trace as trace_of_parts;
 pub(crate) use start::start;
 
 /// Runs the job, and then says what was seen of it. The exit code is the job's.
@@ -46,6 +48,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(127));
         }
     };
+    let left = left::Job {
+        name: name.clone(),
+        pid: job.pid(),
+        start: start.as_nanos(),
+    };
+    left.leave(parts.folder());
     let mut beside = sidecar::start(usable, job.pid(), &parts);
     let counters = counters::start(&parts, job.pid(), start);
     job.go_on(|| beside.is_over());
@@ -59,7 +67,10 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         complain("error", &crate::output::describe(&error));
         complain(
             "note",
-            &format!("what was recorded is kept in {}", parts.folder().display()),
+            &format!(
+                "what was recorded is kept in {0}; `gpustall finish {0} -o TRACE` makes a trace of it",
+                parts.folder().display()
+            ),
         );
     } else {
         parts.remove();
@@ -75,7 +86,7 @@ fn report(
     notes: Vec<String>,
     output: &Path,
 ) -> anyhow::Result<()> {
-    let mut trace = parts.join(name, pid, start)?;
+    let mut trace = parts.join(name, pid, (start, MonotonicClock::read()))?;
     trace.meta.notes.extend(notes);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);

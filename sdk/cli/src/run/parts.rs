@@ -40,6 +40,11 @@ impl Parts {
         }
     }
 
+    /// Those that a run left in `folder`.
+    pub(super) fn left(folder: &Path) -> Self {
+        Self(folder.to_path_buf())
+    }
+
     /// Where it is.
     pub(super) fn folder(&self) -> &Path {
         &self.0
@@ -75,11 +80,16 @@ impl Parts {
     }
 
     /// One trace of everything in the folder; where there is nothing, an empty one of the job `name`,
-    /// which ran as process `pid` since `start`.
-    pub(super) fn join(&self, name: &str, pid: u32, start: MonoTime) -> anyhow::Result<Trace> {
+    /// which ran as process `pid` from `start` to `end`.
+    pub(super) fn join(
+        &self,
+        name: &str,
+        pid: u32,
+        (start, end): (MonoTime, MonoTime),
+    ) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
-        found.extend(super::python::parts(&self.0, start, &mut notes));
+        found.extend(super::python::parts(&self.0, (start, end), &mut notes));
         // The first gives the trace its process: rank 0, or the one that used its devices most; without
         // devices, the one with the most steps.
         found.sort_by_key(|Part { trace, .. }| {

@@ -17,7 +17,7 @@ mod story;
 
 use crate::args::RunArgs;
 use gpustall_inject::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
-use gpustall_trace::{MonoTime, MonotonicClock, Part, Trace, vocab};
+use gpustall_trace::{MonoTime, Part, Trace, vocab};
 use record::Recording;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -80,7 +80,11 @@ impl Hook {
 }
 
 /// What the hook saw of each process with loops over loaders, and of its workers.
-pub(super) fn parts(folder: &Path, start: MonoTime, notes: &mut Vec<String>) -> Vec<Part> {
+pub(super) fn parts(
+    folder: &Path,
+    (start, now): (MonoTime, MonoTime),
+    notes: &mut Vec<String>,
+) -> Vec<Part> {
     let recordings = match record::read(folder) {
         Ok(recordings) => recordings,
         Err(error) => {
@@ -92,7 +96,6 @@ pub(super) fn parts(folder: &Path, start: MonoTime, notes: &mut Vec<String>) -> 
     };
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
     notes.extend(told.into_iter().cloned());
-    let now = MonotonicClock::read();
     let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
     let trains =
         |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
