@@ -158,6 +158,7 @@ impl Run<'_> {
             .map(|(_, w)| w)
             .collect();
         let states = tally.states();
+        let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let contended = match cause {
             Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
             _ => shortage(workers.iter().copied()),
@@ -167,6 +168,7 @@ impl Run<'_> {
             cause,
             in_process,
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
+            ends_epochs: ended > Nanos::new(lost.get() / 2),
             framework: Framework::of(self.timeline.trace),
             signs,
             kernel: KernelSigns::of(self.timeline, &states),

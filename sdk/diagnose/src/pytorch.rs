@@ -19,11 +19,23 @@ const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next alre
     batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches. Open files and \
     build indexes when the data set is made, not with the first item.";
 
+const END: &str = "more workers do not help: the next() that ends an epoch takes the time. \
+    persistent_workers=True if the workers shut down there; else look at what the data set does after \
+    its last item.";
+
+const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
+    what the data set does after its last item.";
+
 /// What to change where batches are waited for.
 pub(crate) fn loader(facts: &Facts<'_>) -> String {
     if facts.cause == Cause::DataStartup {
         let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
         return if kept { STARTUP_KEPT } else { STARTUP }.to_owned();
+    }
+    if facts.ends_epochs {
+        let known = facts.loader;
+        let stay = known.is_some_and(|of| of.keeps_workers || of.row.in_process == Some(true));
+        return if stay { END_KEPT } else { END }.to_owned();
     }
     if facts.in_process {
         return in_process(facts);

@@ -23,6 +23,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) known: bool,
     /// Whether it is known that workers make them, if not which.
     pub(crate) workers_known: bool,
+    /// Whether most of the waits is for the end of an epoch, not for a batch.
+    pub(crate) ends_epochs: bool,
     pub(crate) framework: Framework,
     pub(crate) signs: Signs,
     pub(crate) kernel: KernelSigns,

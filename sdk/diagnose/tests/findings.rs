@@ -4,7 +4,8 @@ mod common;
 
 use common::{Builder, V, in_process, with_workers};
 use gpustall_diagnose::{Cause, Report, Severity, diagnose};
-use gpustall_trace::vocab::{arg, cat, kind};
+use gpustall_trace::Trace;
+use gpustall_trace::vocab::{self, arg, cat, kind};
 
 fn causes(report: &Report) -> Vec<(Cause, Severity)> {
     report
@@ -350,4 +351,48 @@ fn steps_without_a_loader_are_steps() {
     assert_eq!(report.breakdown["compute"], 1.0);
     assert_eq!(report.steps.max_ns, 900_000);
     assert!(report.loaders.is_empty());
+}
+
+/// Two epochs of a PyTorch loader with a worker: six steps of 1 ms, and an end of 20 ms.
+fn slow_ends(keeps_workers: bool) -> Trace {
+    let mut b = Builder::new();
+    let main = b.thread(1, "main");
+    let common = [
+        (arg::LOADER, V::S("train")),
+        (arg::KIND, V::S(kind::TRAIN)),
+        (arg::FRAMEWORK, V::S(vocab::PYTORCH)),
+        (arg::PERSISTENT, V::B(keeps_workers)),
+    ];
+    for epoch in 0..2 {
+        let begins = epoch * 30_000;
+        for step in 0..6 {
+            let at = begins + step * 1_000;
+            b.step("train", epoch, step, 1, (at, at + 1_000));
+            let own = [
+                (arg::EPOCH, V::N(epoch)),
+                (arg::STEP, V::N(step)),
+                (arg::BATCH, V::N(epoch * 6 + step)),
+                (arg::WORKER, V::N(2)),
+            ];
+            let args = [&common[..], &own[..]].concat();
+            b.slice(main, cat::DATA_WAIT, "data wait", (at, at + 50), &args);
+        }
+        let end = (begins + 6_000, begins + 26_000);
+        b.slice(main, cat::EPOCH_END, "epoch end", end, &common);
+    }
+    b.build(60_000)
+}
+
+#[test]
+fn more_workers_are_no_remedy_for_the_end_of_an_epoch() {
+    for keeps_workers in [false, true] {
+        let report = diagnose(&slow_ends(keeps_workers));
+        let finding = &report.findings[0];
+        assert_eq!(finding.cause, Cause::Data);
+        let remedy = &finding.remedy;
+        assert!(remedy.contains("after its last item"), "{remedy}");
+        assert!(!remedy.contains("num_workers"), "{remedy}");
+        let keep = remedy.contains("persistent_workers=True");
+        assert_eq!(keep, !keeps_workers, "{remedy}");
+    }
 }

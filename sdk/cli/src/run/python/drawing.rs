@@ -174,6 +174,16 @@ impl Drawing {
         self.slice_on(track, vocab::cat::STEP, name, span, args);
     }
 
+    /// From `start` on nothing was recorded of the process.
+    pub(super) fn pause(&mut self, start: u64) {
+        let (tid, pid) = (Tid(STORY.0), self.trace.meta.pid);
+        let title = "marks found no room";
+        let track = self.track(STORY, tid, title, 9, TrackKind::Synthetic);
+        let args = vec![(vocab::arg::PROCESS, Value::U64(pid.0.into()))];
+        let span = (start, self.end().max(start));
+        self.slice_on(track, vocab::cat::PAUSE, "paused", span, args);
+    }
+
     /// Something that went wrong.
     pub(super) fn fault(&mut self, place: Place, at: u64, message: &str) {
         let instant = Instant {

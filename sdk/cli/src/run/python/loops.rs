@@ -53,7 +53,7 @@ pub(super) struct Loop {
     dropped: Option<u64>,
     /// If it gave one batch and was left: when the next one of a chain of such began.
     succeeded: Option<u64>,
-    /// Whether the loader was iterated again on its thread.
+    /// Whether the loader was iterated again on its thread, or there was no room for more marks.
     again: bool,
     /// Whether it only gave one batch and was left, and is no part of a chain.
     peek: bool,
@@ -96,10 +96,13 @@ impl Loop {
     }
 }
 
-/// The loops of a process, in the order in which they began.
+/// The loops of a process, in the order in which they began. Where marks found no room, they are over
+/// with the last one stored: what it left open may have ended.
 pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
+    let full = recording.full();
     let mut loops: BTreeMap<u32, Loop> = BTreeMap::new();
-    for info in &recording.iterations {
+    let known = |info: &&IterationInfo| full.is_none_or(|full| info.end <= full);
+    for info in recording.iterations.iter().filter(known) {
         let of = Loop {
             info: info.clone(),
             calls: Vec::new(),
@@ -127,6 +130,9 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             _ => {}
         }
     }
+    if full.is_some() {
+        open.clear();
+    }
     for ((tid, number), start) in open {
         if let Some(of) = loops.get_mut(&number) {
             of.calls.push(Call {
@@ -145,6 +151,9 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
     }
     loops.sort_by_key(|of| of.info.start);
     chain(&mut loops);
+    for of in &mut loops {
+        of.again |= full.is_some();
+    }
     loops
 }
 
@@ -263,6 +272,23 @@ mod tests {
         assert_eq!(ends(&call), [(10, StepEnd::At(20))]);
         let of = &loops(&call)[0];
         assert_eq!(of.calls[1].outcome, Outcome::Open);
+    }
+
+    #[test]
+    fn where_marks_found_no_room_nothing_is_left_open_and_later_loops_are_not_known() {
+        let mut cut = recording(&[
+            (&[(10, 12, 0), (20, 21, 0), (30, 0, 0)], None),
+            (&[(50, 0, 0)], None),
+        ]);
+        cut.marks.pop();
+        cut.lost = 2;
+        assert_eq!(cut.full(), Some(30));
+        let found = loops(&cut);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].calls.len(), 2);
+        assert_eq!(ends(&cut)[1], (20, StepEnd::Unknown));
+        cut.lost = 0;
+        assert_eq!(loops(&cut)[0].calls[2].outcome, Outcome::Open);
     }
 
     #[test]

@@ -171,6 +171,14 @@ pub(super) struct Recording {
     pub(super) lost: u64,
 }
 
+impl Recording {
+    /// If marks found no room: when the last one was stored. What the process did later is not known.
+    pub(super) fn full(&self) -> Option<u64> {
+        let ends = self.marks.iter().map(|mark| mark.end.max(mark.start));
+        ends.max().filter(|_| self.lost > 0)
+    }
+}
+
 /// The recordings in a folder, by process.
 pub(super) fn read(folder: &Path) -> std::io::Result<Vec<Recording>> {
     let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());

@@ -34,11 +34,15 @@ fn truth(name: &str) -> Truth {
 
 /// The trace of a recording that began half a second before the first mark.
 fn trace(name: &str) -> Trace {
+    trace_of(&recorded(name))
+}
+
+fn trace_of(folder: &Path) -> Trace {
     let mut notes = Vec::new();
-    let first = super::record::read(&recorded(name)).expect("the folder is there");
+    let first = super::record::read(folder).expect("the folder is there");
     let first = first.iter().flat_map(|of| &of.marks).map(|mark| mark.start);
     let start = first.min().expect("there are marks") - 500_000_000;
-    let mut found = parts(&recorded(name), MonoTime::from_nanos(start), &mut notes);
+    let mut found = parts(folder, MonoTime::from_nanos(start), &mut notes);
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(found.len(), 1);
     found.swap_remove(0).trace
@@ -110,6 +114,52 @@ fn the_window_ends_with_the_last_loop() {
     assert!(Some(trace.meta.end) > last);
     let end = report.window_start_ns + report.window_ns;
     assert_eq!(Some(end), last.map(|end| end.as_nanos()));
+}
+
+/// A copy of a recording in which the trainer has room for `slots` marks alone.
+fn capped(name: &str, slots: usize) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let own = format!("python.{}.0.marks", truth(name).pid);
+    for entry in std::fs::read_dir(recorded(name)).expect("it was recorded") {
+        let entry = entry.expect("it can be read");
+        let mut bytes = std::fs::read(entry.path()).expect("it can be read");
+        if entry.file_name().to_string_lossy() == own {
+            let room = (1 + slots) * super::record::MARK_BYTES;
+            let lost = (bytes.len() - room) / super::record::MARK_BYTES;
+            bytes.truncate(room);
+            bytes[16..24].copy_from_slice(&(lost as u64).to_le_bytes());
+        }
+        std::fs::write(folder.path().join(entry.file_name()), bytes).expect("there is room");
+    }
+    folder
+}
+
+#[test]
+fn the_window_of_a_process_without_room_for_more_marks_ends_with_its_last_one() {
+    for name in ["in-process", "fork", "spawn"] {
+        for slots in [30, 31, 32, 33, 34, 35] {
+            let folder = capped(name, slots);
+            let read = super::record::read(folder.path()).expect("the folder is there");
+            let trainer = read.iter().find(|of| of.lost > 0).expect("it is capped");
+            let trace = trace_of(folder.path());
+            let last = trainer.full().expect("marks were lost") - trace.meta.start_mono.as_nanos();
+            let pauses: Vec<&Slice> = of(&trace, cat::PAUSE).collect();
+            assert_eq!(pauses.len(), 1, "{name} {slots}");
+            let process = trace.arg_u64(&pauses[0].args, arg::PROCESS);
+            assert_eq!(process, Some(trainer.process.pid.into()));
+            assert_eq!(pauses[0].span.start.as_nanos(), last);
+            assert_eq!(pauses[0].span.end, trace.meta.end);
+            let report = diagnose(&trace);
+            assert!(report.window_ns > 0, "{name} {slots}");
+            assert!(report.window_start_ns + report.window_ns <= last);
+            assert_eq!(report.unfinished, [], "{name} {slots}");
+            let lost = report
+                .notes
+                .iter()
+                .any(|note| note.contains("Events were lost"));
+            assert!(lost, "{:?}", report.notes);
+        }
+    }
 }
 
 #[test]

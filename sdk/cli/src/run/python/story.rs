@@ -45,6 +45,9 @@ pub(super) fn trace(
     story.loops(&loops);
     story.made(trainer, workers);
     story.functions(trainer);
+    if let Some(full) = trainer.full() {
+        story.drawing.pause(full);
+    }
     let lost = trainer.lost + workers.iter().map(|worker| worker.lost).sum::<u64>();
     story.drawing.lost(lost);
     story.drawing.finish()
@@ -183,7 +186,9 @@ impl Story {
             let pid = recording.process.pid;
             let own = pid == self.pid;
             // A loader that a worker's data set uses is part of its get.
-            let stages = stages(recording).into_iter().filter(|s| s.works != own);
+            let full = recording.full().is_some();
+            let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
+            let stages = stages(recording).into_iter().filter(known);
             for stage in stages {
                 let batch = self.batches.of_stage(pid, &stage);
                 let end = stage.end.unwrap_or(self.drawing.end());
