@@ -42,7 +42,11 @@ fn trace_of(folder: &Path) -> Trace {
     let first = super::record::read(folder).expect("the folder is there");
     let first = first.iter().flat_map(|of| &of.marks).map(|mark| mark.start);
     let start = first.min().expect("there are marks") - 500_000_000;
-    let mut found = parts(folder, MonoTime::from_nanos(start), &mut notes);
+    let span = (
+        MonoTime::from_nanos(start),
+        gpustall_trace::MonotonicClock::read(),
+    );
+    let mut found = parts(folder, span, &mut notes);
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(found.len(), 1);
     found.swap_remove(0).trace
