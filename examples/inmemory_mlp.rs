@@ -131,8 +131,7 @@ fn main() -> anyhow::Result<()> {
         if args.train { "training" } else { "inference" },
     );
     let device = args.device.device();
-    // Kernels are compiled and tuned before anything is measured. A session begins before CUDA is used
-    // for the first time: later, CUPTI does not see its calls any more.
+    // Kernels are compiled and tuned before anything is measured, in a trace of its own.
     Way::run("warm-up", &args.out, &device, || {
         Work::new(&args).step(rows.slice(0..args.rows.min(args.batch_size), &device));
         Ok(1)

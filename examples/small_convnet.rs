@@ -158,7 +158,7 @@ fn main() -> anyhow::Result<()> {
         "--batch-size, --width, --steps and --read-every must be at least 1"
     );
     std::fs::create_dir_all(&args.out)?;
-    // Made in the first session: CUPTI must be there before CUDA is used for the first time.
+    // Made in the first session: what making it costs belongs to the first steps.
     let mut training: Option<Training> = None;
     let mut record = |name: &str, steps: usize, read_every: usize| {
         let device = args.device.device();

@@ -65,8 +65,7 @@ impl Trainer {
 
 /// One step on `rows` rows, in a session of its own: a GPU's kernels are compiled in the first one.
 ///
-/// To be called before anything uses the device: CUPTI sees the calls of CUDA only in a process
-/// whose first session began before the first of them.
+/// The session keeps what compiling costs out of every other trace, and shows it in one of its own.
 ///
 /// # Errors
 ///

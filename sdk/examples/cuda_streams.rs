@@ -24,24 +24,16 @@ use gpustall::trace::{Trace, read};
 use std::error::Error;
 use std::sync::Arc;
 
-/// `spin(ns)` runs for so long on one thread; so does `hold`, under another name.
-const KERNELS: &str = "
+/// How a module of kernels in PTX begins.
+const HEAD: &str = "
 .version 7.0
 .target sm_70
 .address_size 64
+";
+
+/// `spin(ns)` runs for so long on one thread; so does `hold`, under another name.
+const SPIN: &str = "\
 .visible .entry spin(.param .u64 length) {
-  .reg .u64 %begin, %now, %length;
-  .reg .pred %more;
-  ld.param.u64 %length, [length];
-  mov.u64 %begin, %globaltimer;
-AGAIN:
-  mov.u64 %now, %globaltimer;
-  sub.u64 %now, %now, %begin;
-  setp.lt.u64 %more, %now, %length;
-  @%more bra AGAIN;
-  ret;
-}
-.visible .entry hold(.param .u64 length) {
   .reg .u64 %begin, %now, %length;
   .reg .pred %more;
   ld.param.u64 %length, [length];
@@ -83,7 +75,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = std::env::args().nth(1);
     let output = output.unwrap_or_else(|| "cuda_streams.trace.json.gz".to_owned());
     let context = CudaContext::new(0)?;
-    let module = context.load_module(cudarc::nvrtc::Ptx::from_src(KERNELS))?;
+    let kernels = [HEAD, SPIN, &SPIN.replace("spin", "hold")].concat();
+    let module = context.load_module(cudarc::nvrtc::Ptx::from_src(kernels))?;
     let session = gpustall::session("cuda_streams").output(&output).start()?;
     let device = Device {
         a: instrument::stream(&context.new_stream()?),

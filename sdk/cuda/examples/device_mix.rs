@@ -21,24 +21,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// `spin(ns)` runs for so long on one thread; `nothing()` returns at once.
-const KERNELS: &str = "
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry nothing() { ret; }
-.visible .entry spin(.param .u64 length) {
-  .reg .u64 %begin, %now, %length;
-  .reg .pred %more;
-  ld.param.u64 %length, [length];
-  mov.u64 %begin, %globaltimer;
-AGAIN:
-  mov.u64 %now, %globaltimer;
-  sub.u64 %now, %now, %begin;
-  setp.lt.u64 %more, %now, %length;
-  @%more bra AGAIN;
-  ret;
-}
-";
+const KERNELS: &str = include_str!("kernels.ptx");
 
 /// Bytes of each copy.
 const COPY_BYTES: usize = 64 << 20;

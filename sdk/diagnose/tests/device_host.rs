@@ -221,42 +221,47 @@ fn a_busy_device_has_no_finding() {
     assert!(report.verdict.contains("compute-bound"));
 }
 
-/// Burn's runner compiles between its calls, while the thread that trains sleeps and looks whether it is
-/// done.
-#[test]
-fn a_runner_that_compiles_is_known_by_its_samples() {
+/// Ten steps of 100 ms on `main` (thread 100), whose kernel a runner (101) launches after 60 ms; `more` draws
+/// the rest of each, from its start.
+fn fed_runner(more: impl Fn(&mut Builder, u64)) -> gpustall_diagnose::Report {
     let mut b = Builder::new();
-    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-0-0"));
+    b.thread(100, "main");
+    let runner = b.thread(101, "DSD-0-0");
     let stream = b.stream(0, 7);
     let mut id = 0;
     for step in 0..10 {
         let start = step * 100_000;
+        let call = (start + 60_000, start + 60_010);
         b.step("train", 0, step, 100, (start, start + 100_000));
         b.launch(
             runner,
             stream,
             next(&mut id),
-            (start + 60_000, start + 60_010),
-            (start + 60_010, start + 100_000),
+            call,
+            (call.1, start + 100_000),
         );
-        b.off(
-            100,
-            blocked("sleep", "hrtimer_nanosleep"),
-            (start, start + 60_000),
-        );
-        for sample in 1..12 {
-            let class = if sample < 9 {
-                "device compiler"
-            } else {
-                "user"
-            };
-            b.sample(101, class, "[libnvrtc.so.13]", start + sample * 5_000);
-        }
+        more(&mut b, start);
     }
     b.watch(100, (0, 1_000_000), &[]);
     b.watch(101, (0, 1_000_000), &[]);
-    let _ = main;
-    let report = diagnose(&b.build(1_000_000));
+    diagnose(&b.build(1_000_000))
+}
+
+/// Burn's runner compiles between its calls, while the thread that trains sleeps and looks whether it is
+/// done.
+#[test]
+fn a_runner_that_compiles_is_known_by_its_samples() {
+    let report = fed_runner(|b, start| {
+        let sleep = blocked("sleep", "hrtimer_nanosleep");
+        b.off(100, sleep, (start, start + 60_000));
+        for sample in 1..12 {
+            let class = match sample < 9 {
+                true => "device compiler",
+                false => "user",
+            };
+            b.sample(101, class, "[libnvrtc.so.13]", start + sample * 5_000);
+        }
+    });
     let compiled = charged(&report, "host.compile");
     // Eight of twelve samples of each step: 40 of its 60 ms, give or take half a sample at each end.
     assert!((375_000_000..=430_000_000).contains(&compiled), "{report}");
@@ -272,34 +277,12 @@ fn a_runner_that_compiles_is_known_by_its_samples() {
 #[test]
 fn a_runner_without_a_cpu_is_what_keeps_the_device_waiting_if_it_launches_at_once() {
     let charges = |idle_after: u64| {
-        let mut b = Builder::new();
-        b.thread(100, "main");
-        let runner = b.thread(101, "DSD-0-0");
-        let stream = b.stream(0, 7);
-        let mut id = 0;
-        for step in 0..10 {
-            let start = step * 100_000;
-            b.step("train", 0, step, 100, (start, start + 100_000));
-            b.launch(
-                runner,
-                stream,
-                next(&mut id),
-                (start + 60_000, start + 60_010),
-                (start + 60_010, start + 100_000),
-            );
+        let report = fed_runner(|b, start| {
             let until = start + 60_000 - idle_after;
             b.off(101, preempted("other", 9), (start + 10_000, until));
-        }
-        b.watch(100, (0, 1_000_000), &[]);
-        b.watch(101, (0, 1_000_000), &[]);
-        diagnose(&b.build(1_000_000))
+        });
+        charged(&report, "host.preempted")
     };
-    let at_once = charges(500);
-    assert_eq!(
-        charged(&at_once, "host.preempted"),
-        10 * 49_500_000,
-        "{at_once}"
-    );
-    let later = charges(2_000);
-    assert_eq!(charged(&later, "host.preempted"), 0, "{later}");
+    assert_eq!(charges(500), 10 * 49_500_000);
+    assert_eq!(charges(2_000), 0);
 }

@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("there is no CUDA driver here".into());
     }
     std::fs::create_dir_all(&args.out)?;
-    // CUPTI sees the calls of CUDA only if a session began before the first of them.
+    // What starting CUDA costs is in a trace of its own.
     let start = args.out.join("start.trace.json.gz");
     let start = gpustall::session("start").output(start).start()?;
     let gpu = Gpu::new()?;

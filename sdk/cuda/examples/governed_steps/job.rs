@@ -13,23 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// `spin(ns)` runs for so long on one thread.
-const KERNEL: &str = "
-.version 7.0
-.target sm_70
-.address_size 64
-.visible .entry spin(.param .u64 length) {
-  .reg .u64 %begin, %now, %length;
-  .reg .pred %more;
-  ld.param.u64 %length, [length];
-  mov.u64 %begin, %globaltimer;
-AGAIN:
-  mov.u64 %now, %globaltimer;
-  sub.u64 %now, %now, %begin;
-  setp.lt.u64 %more, %now, %length;
-  @%more bra AGAIN;
-  ret;
-}
-";
+const KERNEL: &str = include_str!("../kernels.ptx");
 
 /// What a step does: so many kernels, copies to the device and memsets.
 const KERNELS: u64 = 112;

@@ -74,7 +74,8 @@ impl<'a> Host<'a> {
             if let Some(feeder) = host.find_feeder(timeline, track) {
                 host.feeders.insert(track, feeder);
             }
-            if let Some(lane) = timeline.lane(track) {
+            let fed = host.feeder(track).is_some_and(|feeder| feeder != track);
+            if let Some(lane) = timeline.lane(track).filter(|_| fed) {
                 let waits = lane.waits_for_cpu();
                 let asked = before_work(&waits, host.lanes.work(track));
                 host.asked.insert(track, Cover::new(asked));

@@ -109,12 +109,11 @@ def difference(later, earlier):
 
 def _forget():
     """The state of a process that has marked nothing yet."""
-    global _slots, _room, _map, _stem, _lost, _lock, _local
+    global _slots, _room, _map, _stem, _lost, _lock
     _room, _map, _stem, _lost = 0, None, None, 0
     # Slot 0 is the head.
     _slots = itertools.count(1)
     _lock = threading.RLock()
-    _local = threading.local()
 
 
 def _more(slot):
