@@ -19,9 +19,11 @@ use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::trainers;
 use crate::waits::Waits;
 use crate::window::Trainer;
-use crate::workers::shortage;
+use crate::workers::{Hand, shortage, together};
+use crate::worth::worth;
 use gpustall_trace::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,12 +46,14 @@ pub(crate) struct Run<'a> {
     pub(crate) accounts: &'a [Account],
     pub(crate) steps: &'a Steps,
     pub(crate) loaders: &'a [LoaderFacts],
-    pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    pub(crate) workers: &'a [Hand],
     pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
     /// What devices waited for others.
     pub(crate) waited: &'a [Waited],
+    /// How long a wait that did not end goes on at least to be a hang.
+    pub(crate) hang: Nanos,
 }
 
 /// The group that a stall belongs to.
@@ -100,6 +104,9 @@ impl Run<'_> {
     ) -> Option<Finding> {
         let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
         let share = lost.share_of(self.device);
+        if stalls.iter().all(|stall| self.was_cut_off(stall)) {
+            return None;
+        }
         let severity = Severity::of(share).or(divided.then_some(Severity::Low))?;
         let mut tally = Tally::default();
         for stall in stalls {
@@ -117,11 +124,9 @@ impl Run<'_> {
         let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
         let recorded = accounts().any(|account| account.device.is_some());
         let proof = Proof::of_stalls(self.timeline, self.accounts, &devices, &tally);
-        let signs = proof.signs(
-            self.loaders
-                .iter()
-                .any(|loader| loader.row.in_process.is_some()),
-        );
+        let mut loaders = self.loaders.iter();
+        let has_loader = loaders.any(|of| of.row.in_process.is_some());
+        let signs = proof.signs(self.timeline, stalls, has_loader);
         let mut numbers = Vec::new();
         if recorded {
             numbers = proof.numbers();
@@ -149,14 +154,11 @@ impl Run<'_> {
             in_process,
             stalls: lengths,
             lost,
-            of_waits,
+            of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
-        let workers: Vec<&report::Worker> = self
-            .workers
-            .iter()
-            .filter(|(of, _)| *of == loader)
-            .map(|(_, w)| w)
-            .collect();
+        let hands = self.workers.iter().filter(|hand| hand.loader == loader);
+        let have = together(hands.clone()) as u64;
+        let workers: Vec<&report::Worker> = hands.map(|hand| &hand.row).collect();
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let contended = match cause {
@@ -168,31 +170,31 @@ impl Run<'_> {
             cause,
             in_process,
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
-            ends_epochs: ended > Nanos::new(lost.get() / 2),
+            ends_epochs: ended.share_of(lost),
             framework: Framework::of(self.timeline.trace),
             signs,
             kernel: KernelSigns::of(self.timeline, &states),
             taken_cpus: self.waits.taken_cpus,
-            of_waits,
+            of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
+            part: of_waits.unwrap_or(1.0),
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
             workers,
+            have,
             contended,
-            trainers: self.trainers.len(),
+            trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
             step: prediction.as_ref().map(|p| p.step),
             counts: Vec::new(),
         };
-        if !self.is_serial(loader) {
+        // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
+        if !self.is_serial(loader) && !facts.is_of_ends() {
             facts.counts = facts.worker_counts();
         }
-        if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
-            && let Some(step) = facts.pipelined_step()
-        {
-            prediction.predicted = prediction.predicted.min(step);
-        }
+        let remedy = remedy::remedy(&facts);
+        let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         Some(Finding {
             cause,
             severity,
@@ -204,12 +206,14 @@ impl Run<'_> {
             chain: chain.links(),
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
-            remedy: remedy::remedy(&facts),
+            remedy: remedy.text,
             caveat: caveat(self.timeline, &states),
             worker_counts: facts.counts,
-            step_ns: prediction.as_ref().map(|p| p.step.get()),
-            predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
-            assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
+            step_ns: worth.step.map(Nanos::get),
+            predicted_step_ns: worth.predicted.map(Nanos::get),
+            assumption: worth.assumption,
+            step_without_loss_ns: worth.without_loss.map(Nanos::get),
+            without_loss_assumption: worth.without_loss_assumption,
         })
     }
 
@@ -233,6 +237,18 @@ impl Run<'_> {
             }),
             _ => false,
         }
+    }
+
+    /// Whether a stall is a wait that the end of the run, or an exception, cut off, and no hang.
+    fn was_cut_off(&self, stall: &Stall) -> bool {
+        let wait = match stall.source {
+            Source::Wait(i) => self.timeline.waits.get(i),
+            _ => None,
+        };
+        wait.is_some_and(|wait| {
+            let hangs = wait.unfinished && wait.span.len() >= self.hang;
+            wait.failed || (wait.unfinished && !hangs)
+        })
     }
 
     fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {

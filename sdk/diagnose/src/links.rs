@@ -11,7 +11,15 @@ use crate::state_links;
 use crate::stats::{Distribution, mean, round_share};
 use crate::tally::{Sum, Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::user_spans;
 use gpustall_trace::Nanos;
+
+pub(crate) use crate::group::group;
+
+/// What the link of those that made the batches says.
+pub(crate) const MAKING: &str = "making the batch";
+/// Who made batches of which it is not known who did.
+pub(crate) const UNKNOWN_WORKER: &str = "unknown worker";
 
 /// What a chain is made from.
 pub(crate) struct Chain<'a> {
@@ -157,25 +165,18 @@ impl Chain<'_> {
         let sums = self.tally.largest(worker);
         let seen = sums.iter().any(|(_, sum)| sum.edge() == Edge::Observed);
         let edge = if seen { Edge::Observed } else { Edge::Inferred };
-        self.link(
-            1,
-            group(&names),
-            "making the batch".to_owned(),
-            made,
-            edge,
-            evidence,
-        )
+        self.link(1, group(&names), MAKING.to_owned(), made, edge, evidence)
     }
 
     fn piece(&self, depth: u32, kind: PieceKind, sum: &Sum) -> Link {
         let names: Vec<String> = sum.by_thread.keys().cloned().collect();
         let who = match kind {
-            PieceKind::UnknownWorker => "unknown worker".to_owned(),
+            PieceKind::UnknownWorker => UNKNOWN_WORKER.to_owned(),
             _ => group(&names),
         };
         let what = match kind {
-            PieceKind::UnknownWorker => "making the batch".to_owned(),
-            _ => kind.to_string(),
+            PieceKind::UnknownWorker => MAKING.to_owned(),
+            _ => format!("{kind}{}", user_spans::named(self.timeline, sum)),
         };
         self.link(depth, who, what, sum.ns, sum.edge(), self.proof(sum))
     }
@@ -248,46 +249,9 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Several threads in few words: their names if there are at most two, else how many and the
-/// common beginning of their names, if that tells something. Devices are counted.
-pub(crate) fn group(names: &[String]) -> String {
-    match names {
-        [] => "unknown thread".to_owned(),
-        [one] => one.clone(),
-        [one, two] => format!("{one} and {two}"),
-        [first, rest @ ..] => {
-            let common = rest.iter().fold(first.as_str(), |common, name| {
-                let same = common.chars().zip(name.chars()).take_while(|(a, b)| a == b);
-                &common[..same.map(|(a, _)| a.len_utf8()).sum()]
-            });
-            match common.trim_end_matches(|c: char| c.is_ascii_digit()) {
-                "GPU " => format!("{} GPUs", names.len()),
-                "thread " => format!("{} threads", names.len()),
-                short if short.chars().count() < 2 => format!("{} threads", names.len()),
-                common => format!("{} threads {common}*", names.len()),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_threads_are_named_by_what_their_names_share() {
-        let names = |list: &[&str]| list.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
-        assert_eq!(group(&names(&["main"])), "main");
-        assert_eq!(group(&names(&["a-0", "a-1"])), "a-0 and a-1");
-        assert_eq!(group(&names(&["a-10", "a-11", "a-12"])), "3 threads a-*");
-        assert_eq!(group(&names(&["x", "y", "z"])), "3 threads");
-        assert_eq!(group(&names(&["python3", "pt_0", "p"])), "3 threads");
-        assert_eq!(
-            group(&names(&["thread 1", "thread 2", "thread 3"])),
-            "3 threads"
-        );
-        assert_eq!(group(&names(&["GPU 0", "GPU 1", "GPU 2"])), "3 GPUs");
-    }
 
     #[test]
     fn a_share_is_printed_with_two_digits() {

@@ -67,7 +67,8 @@ fn loader(
     steps: Nanos,
 ) -> LoaderFacts {
     let waited: Nanos = waits.iter().map(|wait| wait.span.len()).sum();
-    let finished: Vec<&&Wait> = waits.iter().filter(|wait| !wait.unfinished).collect();
+    let taken = |wait: &&&Wait| !wait.unfinished && !wait.failed;
+    let finished: Vec<&&Wait> = waits.iter().filter(taken).collect();
     let (mut inside, mut outside) = (0, 0);
     let (mut made, mut production) = (0, Nanos::ZERO);
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);

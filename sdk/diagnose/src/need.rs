@@ -23,7 +23,7 @@ pub(crate) struct Need {
     pub(crate) cpu: Option<Nanos>,
     /// Mean step without any wait for the loader.
     pub(crate) rest: Nanos,
-    /// CPUs that are needed to make batches as fast as they are asked for, beside those of the trainers.
+    /// CPUs that are needed to make batches as fast as all trainers ask for them, beside their own.
     pub(crate) cpus: f64,
     /// Whether the CPUs are not the limit; yes if it is not known how many there are.
     pub(crate) fits: bool,
@@ -39,7 +39,8 @@ impl Facts<'_> {
         let made = self.loader?.production?;
         let cpu = self.loader?.production_cpu;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        let cpus = cpu.unwrap_or(made).share_of(rest);
+        let trainers = self.trainers.max(1) as u64;
+        let cpus = cpu.unwrap_or(made).share_of(rest) * trainers as f64;
         let best = enough(&self.counts);
         let fits = match best {
             Some(best) => !best.cpus_are_the_limit,
@@ -51,7 +52,12 @@ impl Facts<'_> {
             .is_some_and(|(then, now)| then.share_of(now) <= MIN_GAIN);
         Some(Need {
             workers: best.map_or_else(
-                || made.get().div_ceil(rest.get()).max(1),
+                || {
+                    made.get()
+                        .saturating_mul(trainers)
+                        .div_ceil(rest.get())
+                        .max(1)
+                },
                 |best| best.workers,
             ),
             step,
@@ -88,6 +94,14 @@ impl Facts<'_> {
         };
         let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
         costs.map_or(Vec::new(), |costs| costs.counts())
+    }
+
+    /// Whose the CPUs are that the trainers need: `the trainer's`, or of several `those of 2 trainers`.
+    pub(crate) fn trainers_own(&self, one: &str) -> String {
+        match self.trainers {
+            0 | 1 => format!("{one}'s"),
+            n => format!("those of {n} trainers"),
+        }
     }
 
     /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are

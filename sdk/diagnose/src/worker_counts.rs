@@ -84,7 +84,7 @@ impl Costs {
 }
 
 /// More workers than this one make the step shorter by less than this share of it.
-const NO_SHORTER: f64 = 0.02;
+pub(crate) const NO_SHORTER: f64 = 0.02;
 
 /// The least number of workers with which the step is as short as with any other.
 pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {

@@ -5,7 +5,7 @@ use crate::links::percent;
 use crate::piece::Edge;
 use crate::report::{Finding, Link, Stall, StallState};
 use crate::state_links::RUNNING;
-use crate::worker_counts::in_words;
+use crate::worker_counts::{NO_SHORTER, in_words};
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 
@@ -41,13 +41,7 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
     if !finding.remedy.is_empty() {
         paragraph(f, "   try: ", "     ", &finding.remedy)?;
     }
-    if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
-        let line = format!(
-            "at best a step of {} instead of {} ({})",
-            Nanos::new(predicted),
-            Nanos::new(step),
-            finding.assumption
-        );
+    if let Some(line) = worth(finding) {
         paragraph(f, "   worth: ", "     ", &line)?;
     }
     // Findings of one loader have the same counts.
@@ -62,6 +56,30 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
         paragraph(f, "   but: ", "     ", &finding.caveat)?;
     }
     Ok(())
+}
+
+/// What the remedy is worth; where it names workers, also what the whole loss is.
+fn worth(finding: &Finding) -> Option<String> {
+    let (step, predicted) = finding.step_ns.zip(finding.predicted_step_ns)?;
+    let time = Nanos::new;
+    let best = finding.step_without_loss_ns.unwrap_or(predicted);
+    let if_gone = finding.without_loss_assumption.as_str();
+    let assumption = finding.assumption.as_str();
+    let change = format!(
+        "a step of {} instead of {} ({assumption})",
+        time(predicted),
+        time(step)
+    );
+    if if_gone.is_empty() || if_gone == assumption {
+        return Some(format!("at best {change}"));
+    }
+    // What is not visibly shorter is no news.
+    let shorter = best as f64 <= predicted as f64 * (1.0 - NO_SHORTER);
+    let (condition, _) = if_gone.split_once(';').unwrap_or((if_gone, ""));
+    Some(match shorter {
+        true => format!("{change}; at best {} ({condition})", time(best)),
+        false => change,
+    })
 }
 
 /// Who did it is left out where it is the one that the link hangs on.
