@@ -13,6 +13,7 @@ use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::thread_table::tables;
 use crate::timeline::Timeline;
+use crate::verdict::Beside;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
 use crate::workers::{Hand, shortage};
@@ -98,6 +99,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     };
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
+    let cut_off = run.cut_off();
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let (threads, processes) = tables(timeline, trainers);
     let rows = phases::rows(timeline, devices, judged);
@@ -146,7 +148,8 @@ pub(crate) fn report(trace: &Trace) -> Report {
     report.notes.extend(ranks::notes(timeline));
     job::advise_on_hang(&mut report);
     let handed_on = handed_on.filter(|of| !of.watched);
-    report.verdict = verdict::verdict(&report, steps.count, judges, handed_on.as_ref());
+    let beside = Beside { handed_on, cut_off };
+    report.verdict = verdict::verdict(&report, steps.count, judges, &beside);
     report
 }
 

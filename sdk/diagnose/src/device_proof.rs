@@ -173,7 +173,7 @@ impl Proof {
                 time(self.gaps.p95_ns),
             ),
             PieceKind::NoLaunch if self.gaps.count > 0 => {
-                format!("its p95 gap between launches is {}", time(self.gaps.p95_ns))
+                format!("the p95 gap between launches is {}", time(self.gaps.p95_ns))
             }
             _ => String::new(),
         }

@@ -24,9 +24,9 @@ use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage, together};
 use crate::worth::worth;
-use gpustall_trace::Nanos;
+use gpustall_trace::{Nanos, TrackId};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Every kernel takes about a microsecond or two to begin after the one before it. Launch latency
 /// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const KERNEL_START_NS: u64 = 5_000;
 
 /// A rank with less than this share of a finding's loss is not named in it.
-const SMALLEST_RANK: f64 = 0.05;
+pub(crate) const SMALLEST_RANK: f64 = 0.05;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -69,7 +69,8 @@ impl Run<'_> {
     /// The findings, the largest loss first.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut groups: BTreeMap<GroupKey, Vec<&Stall>> = BTreeMap::new();
-        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        for stall in stalls.filter(|stall| !self.was_cut_off(stall)) {
             groups
                 .entry(group_of(self.timeline, stall))
                 .or_default()
@@ -104,9 +105,6 @@ impl Run<'_> {
     ) -> Option<Finding> {
         let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
         let share = lost.share_of(self.device);
-        if stalls.iter().all(|stall| self.was_cut_off(stall)) {
-            return None;
-        }
         let severity = Severity::of(share).or(divided.then_some(Severity::Low))?;
         let mut tally = Tally::default();
         for stall in stalls {
@@ -157,7 +155,8 @@ impl Run<'_> {
             of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
         let hands = self.workers.iter().filter(|hand| hand.loader == loader);
-        let have = together(hands.clone()) as u64;
+        let takers = self.takers(loader);
+        let have = together(hands.clone()).div_ceil(takers) as u64;
         let workers: Vec<&report::Worker> = hands.map(|hand| &hand.row).collect();
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
@@ -182,6 +181,7 @@ impl Run<'_> {
             loader: loader_row,
             workers,
             have,
+            takers,
             contended,
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
@@ -237,6 +237,26 @@ impl Run<'_> {
             }),
             _ => false,
         }
+    }
+
+    /// How many threads take batches of a loader at the same time.
+    fn takers(&self, loader: Option<LoaderKey>) -> usize {
+        let waits = self.timeline.waits.iter();
+        let takes: HashSet<TrackId> = waits
+            .filter(|wait| Some(wait.loader) == loader && wait.role == Role::Batch)
+            .map(|wait| wait.track)
+            .collect();
+        let known = |of: &&Trainer| of.track.is_some_and(|track| takes.contains(&track));
+        trainers::at_once(self.trainers.iter().filter(known)).max(1)
+    }
+
+    /// Share of the device time that is waits which were cut off.
+    pub(crate) fn cut_off(&self) -> f64 {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        let cut = stalls.filter(|stall| self.was_cut_off(stall));
+        cut.map(|stall| stall.lost)
+            .sum::<Nanos>()
+            .share_of(self.device)
     }
 
     /// Whether a stall is a wait that the end of the run, or an exception, cut off, and no hang.

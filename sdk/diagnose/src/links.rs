@@ -3,8 +3,9 @@
 use crate::cause::Cause;
 use crate::device_chain;
 use crate::device_proof::Proof;
+use crate::finding::SMALLEST_RANK;
 use crate::piece::{Edge, PieceKind};
-use crate::ranks::Lateness;
+use crate::ranks::{self, Lateness};
 use crate::report::Link;
 use crate::stages::Stage;
 use crate::state_links;
@@ -88,12 +89,6 @@ impl Chain<'_> {
 
     fn host_links(&self) -> Vec<Link> {
         let s = &self.stalls;
-        let [p50, p95, max] = [s.p50_ns, s.p95_ns, s.max_ns].map(Nanos::new);
-        let times = if s.count == 1 {
-            "once".to_owned()
-        } else {
-            format!("{} times", s.count)
-        };
         let of_waits = match self.of_waits {
             Some(share) if share < 0.995 => format!("; {} of all these waits", percent(share)),
             _ => String::new(),
@@ -104,7 +99,7 @@ impl Chain<'_> {
             self.place.clone(),
             self.lost,
             Edge::Observed,
-            format!("{times}, p50 {p50}, p95 {p95}, max {max}{of_waits}"),
+            times(s) + &of_waits,
         )];
         let worker = |kind| on_worker(kind) && !self.in_process;
         let made = self.tally.total(worker);
@@ -149,7 +144,8 @@ impl Chain<'_> {
 
     fn workers(&self, made: Nanos, worker: impl Fn(PieceKind) -> bool) -> Link {
         let threads = self.tally.threads(&worker);
-        let mut names: Vec<String> = threads.iter().map(|(name, _)| name.clone()).collect();
+        let counts = threads.iter().filter(|&&(_, ns)| self.counts(ns, made));
+        let mut names: Vec<String> = counts.map(|(name, _)| name.clone()).collect();
         names.sort_unstable();
         let part = |(name, ns): &(String, Nanos)| format!("{name} {}", percent(ns.share_of(made)));
         let evidence = match threads.len() {
@@ -169,7 +165,9 @@ impl Chain<'_> {
     }
 
     fn piece(&self, depth: u32, kind: PieceKind, sum: &Sum) -> Link {
-        let names: Vec<String> = sum.by_thread.keys().cloned().collect();
+        let threads = sum.by_thread.iter();
+        let counts = threads.filter(|&(_, &ns)| self.counts(ns, sum.ns));
+        let names: Vec<String> = counts.map(|(name, _)| name.clone()).collect();
         let who = match kind {
             PieceKind::UnknownWorker => UNKNOWN_WORKER.to_owned(),
             _ => group(&names),
@@ -179,6 +177,12 @@ impl Chain<'_> {
             _ => format!("{kind}{}", user_spans::named(self.timeline, sum)),
         };
         self.link(depth, who, what, sum.ns, sum.edge(), self.proof(sum))
+    }
+
+    /// Whether a thread is named that has so much of the time. Of several ranks each has a little of
+    /// everything.
+    fn counts(&self, ns: Nanos, of: Nanos) -> bool {
+        !ranks::in_lockstep(self.timeline.trace) || ns.share_of(of) >= SMALLEST_RANK
     }
 
     /// Mean length of the stages, what an item costs, and how much of it was computing.
@@ -235,6 +239,16 @@ impl Chain<'_> {
             edge,
             evidence,
         }
+    }
+}
+
+/// How often and how long: `30 times, p50 64.6 ms, p95 115 ms, max 128 ms`.
+pub(crate) fn times(of: &Distribution) -> String {
+    let [p50, p95, max] = [of.p50_ns, of.p95_ns, of.max_ns].map(Nanos::new);
+    match of.count {
+        1 => format!("once, {max}"),
+        2 => format!("twice, {p50} and {max}"),
+        n => format!("{n} times, p50 {p50}, p95 {p95}, max {max}"),
     }
 }
 

@@ -17,6 +17,8 @@ pub(crate) struct Need {
     pub(crate) workers: u64,
     /// The step that is predicted with them, where the CPUs are known.
     pub(crate) step: Option<Nanos>,
+    /// Threads that take batches at the same time, each with so many workers.
+    takers: usize,
     /// Mean time to make a batch.
     pub(crate) made: Nanos,
     /// How much of it is CPU time, where it was measured.
@@ -39,8 +41,7 @@ impl Facts<'_> {
         let made = self.loader?.production?;
         let cpu = self.loader?.production_cpu;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        let trainers = self.trainers.max(1) as u64;
-        let cpus = cpu.unwrap_or(made).share_of(rest) * trainers as f64;
+        let cpus = cpu.unwrap_or(made).share_of(rest) * self.takers.max(1) as f64;
         let best = enough(&self.counts);
         let fits = match best {
             Some(best) => !best.cpus_are_the_limit,
@@ -52,15 +53,11 @@ impl Facts<'_> {
             .is_some_and(|(then, now)| then.share_of(now) <= MIN_GAIN);
         Some(Need {
             workers: best.map_or_else(
-                || {
-                    made.get()
-                        .saturating_mul(trainers)
-                        .div_ceil(rest.get())
-                        .max(1)
-                },
+                || made.get().div_ceil(rest.get()).max(1),
                 |best| best.workers,
             ),
             step,
+            takers: self.takers,
             made,
             cpu,
             rest,
@@ -83,6 +80,7 @@ impl Facts<'_> {
                 cpu: cpu.min(unhindered),
                 rest,
                 trainers: self.trainers as u64,
+                takers: self.takers.max(1) as u64,
                 cpus: self.cpus,
                 taken: self.taken_cpus,
                 batches: self.loader?.epoch_batches,
@@ -117,7 +115,8 @@ impl Facts<'_> {
         });
         let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let room = f64::from(self.cpus) - self.trainers as f64;
-        (self.cpus > 0 && cpu > 0.0).then(|| (room * unhindered / cpu).floor().max(1.0) as u64)
+        let each = room / self.takers.max(1) as f64;
+        (self.cpus > 0 && cpu > 0.0).then(|| (each * unhindered / cpu).floor().max(1.0) as u64)
     }
 }
 
@@ -127,8 +126,12 @@ impl Need {
         let cpu = self
             .cpu
             .map_or(String::new(), |cpu| format!(", {cpu} of it on a CPU"));
+        let each = match self.takers {
+            0 | 1 => String::new(),
+            n => format!(", for each of the {n} threads that take batches"),
+        };
         format!(
-            "a batch takes {} to make{cpu}, the rest of a step {}",
+            "a batch takes {} to make{cpu}, the rest of a step {}{each}",
             self.made, self.rest
         )
     }

@@ -37,8 +37,11 @@ pub(crate) struct Facts<'a> {
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
     pub(crate) workers: Vec<&'a Worker>,
-    /// How many of them there were at the same time.
+    /// How many of them there were at the same time, of each thread that takes batches: what a program
+    /// sets.
     pub(crate) have: u64,
+    /// The threads that take batches of the loader at the same time.
+    pub(crate) takers: usize,
     /// CPUs that the job may use; 0 if not known.
     pub(crate) cpus: u32,
     /// Threads that run steps at the same time.
@@ -57,7 +60,8 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
-        (self.have > 0).then(|| sum / self.have as f64)
+        let all = self.have.saturating_mul(self.takers.max(1) as u64);
+        (all > 0).then(|| sum / all as f64)
     }
 
     /// Whether most of the loss is waits for the end of an epoch.

@@ -30,8 +30,8 @@ impl Trainer {
 }
 
 /// How many of them train at the same time: of those that succeeded each other one.
-pub(crate) fn at_once(trainers: &[Trainer]) -> usize {
-    at_once::at_once(trainers.iter().map(|trainer| trainer.span))
+pub(crate) fn at_once<'a>(trainers: impl IntoIterator<Item = &'a Trainer>) -> usize {
+    at_once::at_once(trainers.into_iter().map(|trainer| trainer.span))
 }
 
 /// When a thread trained, as far as its steps and waits say.

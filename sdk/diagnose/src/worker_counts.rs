@@ -16,8 +16,10 @@ pub(crate) struct Costs {
     pub(crate) cpu: Nanos,
     /// The rest of a step.
     pub(crate) rest: Nanos,
-    /// Threads that train, each with batches of its own.
+    /// Threads that train at the same time, and those of them that take batches of the loader, each with
+    /// workers of its own.
     pub(crate) trainers: u64,
+    pub(crate) takers: u64,
     /// CPUs that the job may use, and what of them others keep busy.
     pub(crate) cpus: u32,
     pub(crate) taken: f64,
@@ -46,12 +48,13 @@ impl Queue {
 
 impl Costs {
     /// The predicted step for 1 to twice as many workers as CPUs, or to as many as keep up if they did
-    /// not compute: the longest of the rest of the step, of what so many workers need for a batch,
-    /// and of what the CPUs need for both; for one trainer, an epoch played through.
+    /// not compute, for each that takes batches: the longest of the rest of the step, of what so many
+    /// workers need for a batch, and of what the CPUs need for all; for one trainer, an epoch played
+    /// through.
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
-        let making = self.unhindered.get().saturating_mul(self.trainers.max(1));
-        let keep_up = making.div_ceil(self.rest.get().max(1));
-        let most = u64::from(self.cpus.saturating_mul(2)).max(keep_up);
+        let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
+        let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
+        let most = most.max(keep_up);
         (1..=most.min(u64::from(MAX_WORKER_COUNTS)))
             .map(|workers| self.count(workers))
             .collect()
@@ -59,9 +62,10 @@ impl Costs {
 
     fn count(&self, workers: u64) -> WorkerCount {
         let trainers = self.trainers.max(1);
-        let making = self.unhindered.get().saturating_mul(trainers) / workers.max(1);
+        let making = self.unhindered.get() / workers.max(1);
         let free = (f64::from(self.cpus) - self.taken).max(1.0);
-        let work = (self.cpu + self.rest).get() as f64 * trainers as f64;
+        let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
+        let work = batches + self.rest.get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
         let mut step = self.rest.get().max(making).max(cpus);
         if trainers == 1 {
@@ -150,6 +154,7 @@ mod tests {
             cpu: Nanos::new(cpu * MS),
             rest: Nanos::new(10 * MS),
             trainers: 1,
+            takers: 1,
             cpus,
             taken: 0.0,
             batches: 10_000,
@@ -178,6 +183,19 @@ mod tests {
             words,
             "1: 40.0 ms, 2 and more: 25.0 ms, then the CPUs are the limit"
         );
+    }
+
+    #[test]
+    fn each_of_several_trainers_has_workers_of_its_own_and_they_share_the_cpus() {
+        let of = |trainers: u64, takers: u64| Costs {
+            trainers,
+            takers,
+            ..costs(40, 40, 8)
+        };
+        assert_eq!(steps(of(1, 1))[3], 10);
+        // Twice 50 ms of work on eight CPUs.
+        assert_eq!(steps(of(2, 2))[3], 12);
+        assert_eq!(steps(of(2, 1))[3], 10);
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Facts<'_> {
         if self.in_process || self.have == 0 || !self.cause.is_batch() || self.is_of_ends() {
             return None;
         }
-        let left = made * (1.0 - self.of_waits?) * self.trainers.max(1) as f64 / self.have as f64;
+        let left = made * (1.0 - self.of_waits?) / self.have as f64;
         Some(rest.max(Nanos::new(left as u64)))
     }
 }

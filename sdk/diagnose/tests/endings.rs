@@ -34,7 +34,9 @@ fn interrupted(wait: u64, last: u64, more: impl FnOnce(&mut Builder, TrackId, u6
 fn an_interrupt_in_the_last_next_is_told_and_no_verdict() {
     let report = interrupted(50, 40_000, |_, _, _| {});
     assert!(report.findings.is_empty(), "{report}");
-    assert!(report.verdict.starts_with("mlp: healthy: "), "{report}");
+    let verdict = "mlp: healthy: 86 % of the window is compute, no cause takes 5 %, but for the call in which \
+                   the run ended";
+    assert_eq!(report.verdict, verdict);
     let text = report.to_string().replace("\n        ", " ");
     let note = "note    main at 340 ms: next() raised an exception (the run ended with it)";
     assert!(text.contains(note), "{text}");
@@ -56,6 +58,6 @@ fn an_exception_after_which_the_run_goes_on_is_in_the_verdict() {
 #[test]
 fn starvation_before_an_interrupt_is_still_found() {
     let report = interrupted(5_000, 2_000, |_, _, _| {});
-    let verdict = "mlp: 29 % of the window is data wait; main waits in next()";
+    let verdict = "mlp: 38 % of the window is data wait; main waits in next()";
     assert!(report.verdict.starts_with(verdict), "{report}");
 }

@@ -30,7 +30,7 @@ fn half_known(tagged: u64, worker: Option<u32>) -> Report {
 #[test]
 fn a_worker_that_is_not_known_is_not_said_to_do_what_another_one_did() {
     let report = half_known(8, None);
-    let verdict = "main waits in next(); who makes the batches is not recorded for most of them";
+    let verdict = "main waits for workers; which of them is mostly not recorded";
     assert!(report.verdict.ends_with(verdict), "{report}");
     let report = half_known(0, None);
     let verdict = "main waits in next(); who makes the batches is not recorded";

@@ -142,9 +142,10 @@ fn the_end_of_an_epoch_is_worth_no_batches_and_no_workers() {
 }
 
 #[test]
-fn two_trainers_ask_for_twice_the_batches_and_two_that_follow_each_other_do_not() {
-    let workers = |together: bool| {
+fn two_trainers_share_the_cpus_and_two_that_follow_each_other_do_not() {
+    let predicted = |together: bool| {
         let mut b = Builder::new();
+        b.trace.meta.cpus = 4;
         for rank in 0..2u64 {
             let tid = 100 + rank as u32;
             let thread = b.thread(tid, &format!("rank-{rank}"));
@@ -165,12 +166,15 @@ fn two_trainers_ask_for_twice_the_batches_and_two_that_follow_each_other_do_not(
         }
         let report = diagnose(&b.build(if together { 200_000 } else { 400_000 }));
         let finding = &report.findings[0];
-        let named = finding.remedy.split(".num_workers(").nth(1);
-        let named = named.and_then(|rest| rest.split(')').next()?.parse::<u64>().ok());
-        named.unwrap_or_else(|| panic!("{report}"))
+        let each = finding
+            .remedy
+            .contains("for each of the 2 threads that take batches");
+        assert_eq!(each, together, "{report}");
+        finding.predicted_step_ns.expect("it is predicted")
     };
-    assert_eq!(workers(false), 3);
-    assert_eq!(workers(true), 5);
+    // 3 ms are the rest of a step, and 10 ms of work in each are twice on four CPUs.
+    assert!((4_900_000..5_100_000).contains(&predicted(true)));
+    assert!((2_900_000..3_300_000).contains(&predicted(false)));
 }
 
 /// Workers of other names in each of ten epochs, two at a time, that are busy all the time.

@@ -120,18 +120,20 @@ fn worst_stall(stall: &Stall) -> String {
     if let Some(batch) = stall.batch {
         line.push_str(&format!(", batch {batch}"));
     }
-    let pieces = stall
-        .pieces
-        .iter()
-        .filter(|piece| piece.share >= SMALLEST_PIECE)
-        .take(4)
-        .map(|piece| {
-            let who = piece
-                .who
-                .as_ref()
-                .map_or(String::new(), |who| format!(" on {who}"));
-            format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
-        });
+    // What comes again on one thread is added up, in the order in which it came first.
+    let mut parts: Vec<(String, u64)> = Vec::new();
+    for piece in &stall.pieces {
+        let who = piece.who.as_ref();
+        let who = who.map_or(String::new(), |who| format!(" on {who}"));
+        let what = format!("{}{who}", piece.what);
+        match parts.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, ns)) => *ns += piece.ns,
+            None => parts.push((what, piece.ns)),
+        }
+    }
+    let large = |&&(_, ns): &&(String, u64)| ns as f64 >= SMALLEST_PIECE * stall.lost_ns as f64;
+    let pieces = parts.iter().filter(large).take(4);
+    let pieces = pieces.map(|(what, ns)| format!("{what} {}", Nanos::new(*ns)));
     let pieces: Vec<String> = pieces.collect();
     if !pieces.is_empty() {
         line = format!("{line}: {}", pieces.join(", "));

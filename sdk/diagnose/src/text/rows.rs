@@ -1,10 +1,11 @@
 //! Rows of the tables, and the line of a device.
 
+use super::wrap::paragraph;
 use crate::links::percent;
 use crate::report::{CudaCall, Device, Loader, Process, Rank, Thread, Usage, Worker};
 use crate::state_links::bytes;
 use gpustall_trace::Nanos;
-use std::fmt::{self, Write};
+use std::fmt;
 
 /// How a device spent the window, or a thread that stands for one its account.
 pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
@@ -23,7 +24,8 @@ pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
     let shown: Vec<String> = shown
         .map(|(what, share)| format!("{what} {:.1} %", share * 100.0))
         .collect();
-    writeln!(f, "{:<7} {}", device.name, shown.join(", "))
+    let head = format!("{:<7} ", device.name);
+    paragraph(f, &head, "        ", &shown.join(", "))
 }
 
 pub(super) fn call_row(call: &CudaCall) -> Vec<String> {

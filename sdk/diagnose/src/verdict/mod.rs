@@ -2,7 +2,7 @@
 
 mod path;
 
-use crate::cause::Cause;
+use crate::cause::{Cause, Severity};
 use crate::feeders::HandedOn;
 use crate::job;
 use crate::links::percent;
@@ -13,15 +13,21 @@ use gpustall_trace::Nanos;
 /// With less compute than this and no finding, a run is not called healthy: many causes have a little.
 const HEALTHY: f64 = 0.8;
 
+/// What the sentence depends on and is not in a report.
+#[derive(Debug, Default)]
+pub(crate) struct Beside {
+    /// Who hands batches on to what trains, where it is not known what that waited for them.
+    pub(crate) handed_on: Option<HandedOn>,
+    /// Share of the device time in which calls were that the end of the run cut off.
+    pub(crate) cut_off: f64,
+}
+
 /// The verdict on a report that has everything else.
-///
-/// `handed_on`: what trains is handed its batches by another thread, and what it waits for them is not
-/// known.
 pub(crate) fn verdict(
     report: &Report,
     complete_steps: usize,
     judges: bool,
-    handed_on: Option<&HandedOn>,
+    beside: &Beside,
 ) -> String {
     let name = match report.name.as_str() {
         "" => String::new(),
@@ -66,7 +72,7 @@ pub(crate) fn verdict(
     let compute = report.breakdown.get(crate::cause::COMPUTE);
     let compute = compute.copied().unwrap_or(0.0);
     let whole = percent(compute);
-    if let Some(handed_on) = handed_on {
+    if let Some(handed_on) = &beside.handed_on {
         return format!(
             "{name}{whole} of the window is compute, or waiting for the batches that {} hands on; it \
              was in next() for {} of the window",
@@ -74,14 +80,22 @@ pub(crate) fn verdict(
             percent(handed_on.in_next)
         );
     }
+    let cut = match Severity::of(beside.cut_off) {
+        Some(_) => ", but for the call in which the run ended",
+        None => "",
+    };
     match has_device(report) {
-        _ if compute < HEALTHY => {
-            format!("{name}no single cause: {whole} of the window is compute, no cause takes 5 %")
+        _ if compute + beside.cut_off < HEALTHY => {
+            format!(
+                "{name}no single cause: {whole} of the window is compute, no cause takes 5 %{cut}"
+            )
         }
         true => format!(
-            "{name}compute-bound: {whole} of the window is compute, no cause that can be mended takes 5 %"
+            "{name}compute-bound: {whole} of the window is compute, no cause that can be mended takes 5 %{cut}"
         ),
-        false => format!("{name}healthy: {whole} of the window is compute, no cause takes 5 %"),
+        false => {
+            format!("{name}healthy: {whole} of the window is compute, no cause takes 5 %{cut}")
+        }
     }
 }
 

@@ -95,17 +95,14 @@ fn of_data(finding: &Finding, chain: &Chain<'_>, at: usize) -> String {
     let in_process = finding.evidence.get("in_process").copied();
     let is = |kind: PieceKind| named(&link.what, kind);
     if link.who == UNKNOWN_WORKER {
-        let known = chain
-            .below(at)
-            .any(|(_, other)| other.what == MAKING && other.who != link.who);
-        let most = if known { " for most of them" } else { "" };
+        let mut others = chain.below(at);
+        let known = others.any(|(_, other)| other.what == MAKING && other.who != link.who);
+        let is = if known { "is mostly" } else { "is" };
         return match in_process {
             Some(0.0) => {
-                format!("{trainer} {waits} for workers; which of them is not recorded{most}")
+                format!("{trainer} {waits} for workers; which of them {is} not recorded")
             }
-            _ => {
-                format!("{trainer} {waits} in next(); who makes the batches is not recorded{most}")
-            }
+            _ => format!("{trainer} {waits} in next(); who makes the batches {is} not recorded"),
         };
     }
     if link.what == MAKING {
@@ -131,6 +128,7 @@ fn of_data(finding: &Finding, chain: &Chain<'_>, at: usize) -> String {
             verb(trainer, "make")
         );
         return match link.what.strip_prefix(&PieceKind::Next.to_string()) {
+            Some("") => format!("{makes}, in process, without a worker"),
             Some(rest) => format!("{makes}{rest}"),
             None => format!("{makes}, mostly in {}", link.what),
         };
@@ -180,6 +178,10 @@ fn of_device(chain: &Chain<'_>) -> String {
     let Some((at, did)) = chain.largest(0) else {
         return format!("what {device} waited for is not recorded");
     };
+    // A thread in a phase or a call of a loader.
+    if did.what.starts_with("in ") {
+        return format!("{} {} it {}", did.who, verb(&did.who, "spend"), did.what);
+    }
     let within = chain.largest(at).filter(|(_, link)| link.share >= MOST);
     let within = match within {
         Some((_, link)) if link.who == did.who => format!(", mostly {}", link.what),
