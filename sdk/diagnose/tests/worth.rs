@@ -70,12 +70,12 @@ fn one_of_several_causes_of_the_waits_is_not_worth_all_of_them() {
     };
     assert_eq!(first.cause, Cause::DataIo, "{report}");
     // The worker sleeps for 8 ms of its 20, and more of them read at the same time.
-    let workers = with(first, 3);
+    let workers = with(first, 2);
     assert_eq!(first.predicted_step_ns, workers, "{report}");
     assert!(
         first
             .assumption
-            .starts_with("with 3 workers instead of 1; "),
+            .starts_with("with 2 workers instead of 1; "),
         "{report}"
     );
     let gone = "if this cause of the waits, 67 % of them, were gone; mean of the steady steps";
@@ -187,7 +187,7 @@ fn workers_that_follow_each_other_are_as_many_as_there_are_at_once() {
         let tids = [0, 1].map(|i| 1000 + (epoch * 2 + i) as u32);
         let tracks = tids.map(|tid| b.thread(tid, &format!("Thread-{tid}")));
         tids.iter()
-            .for_each(|&tid| b.watch(tid, (0, 1_000_000), &[]));
+            .for_each(|&tid| b.watch(tid, (epoch * 100_000, (epoch + 1) * 100_000), &[]));
         for step in 0..10 {
             let at = epoch * 100_000 + step * 10_000;
             let own = (step % 2) as usize;
