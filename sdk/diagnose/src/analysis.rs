@@ -95,6 +95,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         waits,
         device,
         waited: &waited,
+        judged,
         hang: job::hang(timeline),
     };
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;

@@ -165,23 +165,18 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
         percent(share),
         may_use(facts.cpus),
     );
-    let mut workers = None;
     let room = match facts.fitting() {
         _ if facts.kernel.foreign_holder().is_some() => {
             let who = facts.kernel.foreign_holder().unwrap_or_default();
             format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
         }
         Some(fitting) if fitting < have => {
-            workers = Some(fitting);
             format!(" .num_workers({fitting}) instead of {have} would do.")
         }
         Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
         None => String::new(),
     };
-    Remedy {
-        text: format!("{CHEAPER}, or give the job more CPUs: {why}.{room}"),
-        workers,
-    }
+    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}").into()
 }
 
 fn may_use(cpus: u32) -> String {

@@ -9,7 +9,7 @@ use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
 use crate::kernel_advice::KernelSigns;
 use crate::links::Chain;
-use crate::loaders::LoaderFacts;
+use crate::loaders::{LoaderFacts, taken_by};
 use crate::maker::{Maker, maker};
 use crate::piece::PieceKind;
 use crate::ranks::{self, Lateness, Waited};
@@ -24,7 +24,7 @@ use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage, together};
 use crate::worth::worth;
-use gpustall_trace::{Nanos, TrackId};
+use gpustall_trace::{Interval, Nanos, TrackId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -52,6 +52,8 @@ pub(crate) struct Run<'a> {
     pub(crate) device: Nanos,
     /// What devices waited for others.
     pub(crate) waited: &'a [Waited],
+    /// The stretch that tables are of.
+    pub(crate) judged: Interval,
     /// How long a wait that did not end goes on at least to be a hang.
     pub(crate) hang: Nanos,
 }
@@ -154,9 +156,19 @@ impl Run<'_> {
             lost,
             of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
+        // Of several ranks the cost is that of those which lose the time.
+        let lockstep = ranks::in_lockstep(self.timeline.trace);
+        let losers = self.that_matter(stalls, lost, |stall| stall.trainer);
+        let losers = losers.iter().filter_map(|&at| self.trainers.get(at)?.track);
+        let losers: HashSet<TrackId> = losers.collect();
+        let loses = |track: TrackId| !lockstep || losers.contains(&track);
+        let of_losers = loader.filter(|_| lockstep);
+        let of_losers = of_losers.map(|key| taken_by(self.timeline, self.judged, key, &losers));
         let hands = self.workers.iter().filter(|hand| hand.loader == loader);
-        let takers = self.takers(loader);
-        let have = together(hands.clone()).div_ceil(takers) as u64;
+        let hands = hands.filter(|hand| hand.taker.is_none_or(loses));
+        let takers = self.takers(loader, |_| true);
+        let crew = together(hands.clone());
+        let have = crew.div_ceil(self.takers(loader, loses)) as u64;
         let workers: Vec<&report::Worker> = hands.map(|hand| &hand.row).collect();
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
@@ -164,7 +176,8 @@ impl Run<'_> {
             Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
             _ => shortage(workers.iter().copied()),
         };
-        let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
+        let row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
+        let loader_row = of_losers.as_ref().or(row);
         let mut facts = Facts {
             cause,
             in_process,
@@ -180,6 +193,7 @@ impl Run<'_> {
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
             workers,
+            crew,
             have,
             takers,
             contended,
@@ -239,14 +253,15 @@ impl Run<'_> {
         }
     }
 
-    /// How many threads take batches of a loader at the same time.
-    fn takers(&self, loader: Option<LoaderKey>) -> usize {
+    /// How many of these threads take batches of a loader at the same time.
+    fn takers(&self, loader: Option<LoaderKey>, which: impl Fn(TrackId) -> bool) -> usize {
         let waits = self.timeline.waits.iter();
         let takes: HashSet<TrackId> = waits
             .filter(|wait| Some(wait.loader) == loader && wait.role == Role::Batch)
             .map(|wait| wait.track)
             .collect();
-        let known = |of: &&Trainer| of.track.is_some_and(|track| takes.contains(&track));
+        let takes = |track: TrackId| takes.contains(&track) && which(track);
+        let known = |of: &&Trainer| of.track.is_some_and(&takes);
         trainers::at_once(self.trainers.iter().filter(known)).max(1)
     }
 

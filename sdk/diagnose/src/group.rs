@@ -7,6 +7,7 @@ pub(crate) fn group(names: &[String]) -> String {
     match names {
         [] => "unknown thread".to_owned(),
         [one] => one.clone(),
+        [one, two] if one == two => format!("2 threads {one}"),
         [one, two] => format!("{one} and {two}"),
         names if names.iter().all(|name| name.starts_with("GPU ")) => {
             format!("{} GPUs", names.len())
@@ -82,6 +83,7 @@ mod tests {
         let of = |list: &[&str]| group(&names(list));
         assert_eq!(of(&["main"]), "main");
         assert_eq!(of(&["a-0", "a-1"]), "a-0 and a-1");
+        assert_eq!(of(&["python3", "python3"]), "2 threads python3");
         assert_eq!(of(&["a-10", "a-11", "a-12"]), "3 threads a-*");
         assert_eq!(of(&["x", "y", "z"]), "3 threads");
         assert_eq!(of(&["python3", "pt_0", "p"]), "3 threads");

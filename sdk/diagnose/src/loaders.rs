@@ -8,8 +8,8 @@ use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
-use gpustall_trace::{Interval, Nanos, TraceTime};
-use std::collections::{BTreeMap, BTreeSet};
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A counter value beyond this is no queue depth.
 const MAX_DEPTH: f64 = 1e9;
@@ -57,6 +57,21 @@ pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFa
         .collect();
     loaders.sort_by(|a, b| (a.key.kind, &a.row.name).cmp(&(b.key.kind, &b.row.name)));
     loaders
+}
+
+/// What the loader's batches cost that these threads took in `judged`.
+pub(crate) fn taken_by(
+    timeline: &Timeline<'_>,
+    judged: Interval,
+    key: LoaderKey,
+    takers: &HashSet<TrackId>,
+) -> LoaderFacts {
+    let taken = |wait: &&Wait| {
+        let batch = wait.role == Role::Batch && wait.loader == key && !wait.aside;
+        batch && takers.contains(&wait.track) && judged.contains(wait.span.start)
+    };
+    let waits: Vec<&Wait> = timeline.waits.iter().filter(taken).collect();
+    loader(timeline, judged, key, &waits, Nanos::ZERO)
 }
 
 fn loader(

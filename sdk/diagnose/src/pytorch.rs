@@ -88,23 +88,17 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
 /// Workers that are short of CPUs.
 fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
     let fitting = facts.fitting().filter(|&fitting| fitting < facts.have);
-    let (who, workers) = match (facts.kernel.foreign_holder(), fitting) {
-        (Some(who), _) => (
-            format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
-            None,
-        ),
-        (None, Some(n)) => (
-            format!(" num_workers={n}{} would do.", instead(facts.have)),
-            Some(n),
-        ),
-        (None, None) => (String::new(), None),
+    let who = match (facts.kernel.foreign_holder(), fitting) {
+        (Some(who), _) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+        (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
+        (None, None) => String::new(),
     };
-    let text = format!(
+    format!(
         "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
          their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
         percent(share)
-    );
-    Remedy { text, workers }
+    )
+    .into()
 }
 
 fn instead(have: u64) -> String {

@@ -37,8 +37,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
     pub(crate) workers: Vec<&'a Worker>,
-    /// How many of them there were at the same time, of each thread that takes batches: what a program
-    /// sets.
+    /// How many of them there were at the same time.
+    pub(crate) crew: usize,
+    /// The same for each thread that takes batches: what a program sets.
     pub(crate) have: u64,
     /// The threads that take batches of the loader at the same time.
     pub(crate) takers: usize,
@@ -60,8 +61,7 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
-        let all = self.have.saturating_mul(self.takers.max(1) as u64);
-        (all > 0).then(|| sum / all as f64)
+        (self.crew > 0).then(|| sum / self.crew as f64)
     }
 
     /// Whether most of the loss is waits for the end of an epoch.

@@ -20,6 +20,8 @@ pub(crate) const RUNNING: &str = "running";
 pub(crate) const READY: &str = "ready to run, without a CPU";
 /// How links of blocked time begin.
 pub(crate) const BLOCKED: &str = "blocked ";
+/// Nothing is known of the thread then.
+pub(crate) const NOT_WATCHED: &str = "not watched";
 /// The kernel was at work to give the thread memory.
 pub(crate) const AT_WORK: &str = "at work for memory: page faults, mapping, reclaim";
 
@@ -56,7 +58,7 @@ pub(crate) fn links(
     rows.push((AT_WORK.to_owned(), sums.memory, memory(timeline, sums)));
     rows.push((RUNNING.to_owned(), sums.running, functions(timeline, sums)));
     let known: Nanos = rows.iter().map(|&(_, ns, _)| ns).sum();
-    rows.push(("not watched".to_owned(), whole - known, String::new()));
+    rows.push((NOT_WATCHED.to_owned(), whole - known, String::new()));
     rows.retain(|&(_, ns, _)| ns > Nanos::ZERO);
     rows.sort_by_key(|&(_, ns, _)| Reverse(ns));
     let edge = match sums.inferred {

@@ -60,6 +60,8 @@ type Key = (Option<(LoaderKey, TrackId)>, String);
 pub(crate) struct Hand {
     /// The loader that it served, where that is known.
     pub(crate) loader: Option<LoaderKey>,
+    /// The thread that took its batches.
+    pub(crate) taker: Option<TrackId>,
     /// From its first stage to its last one.
     pub(crate) there: Interval,
     pub(crate) row: Worker,
@@ -186,6 +188,7 @@ fn row(timeline: &Timeline<'_>, recorded: Nanos, (serves, name): Key, sums: Sums
     };
     Hand {
         loader,
+        taker: serves.map(|(_, taker)| taker),
         there: sums.there.unwrap_or_default(),
         row,
     }

@@ -412,6 +412,12 @@ fn ranks_without_a_device_are_told_apart_by_name() {
     assert_eq!(names, ["main (rank 0)", "main (rank 1)", "main (rank 2)"]);
     let verdict = "main (rank 2) waits for worker-0 (rank 2), which spends it in get";
     assert!(report.verdict.ends_with(verdict), "{report}");
+    // What the others' batches cost is no matter to the one that waits.
+    let remedy = &report.findings[0].remedy;
+    assert!(
+        remedy.starts_with(".num_workers(4) instead of 1: a batch takes 8.00 ms"),
+        "{report}"
+    );
     let text = report.to_string();
     for line in [
         "on 3 threads main (ranks 0 to 2), evidence",

@@ -4,7 +4,7 @@ use crate::cause::Cause;
 use crate::links::{MAKING, UNKNOWN_WORKER};
 use crate::piece::PieceKind;
 use crate::report::{Finding, Link};
-use crate::state_links::{AT_WORK, BLOCKED, READY, RUNNING};
+use crate::state_links::{AT_WORK, BLOCKED, NOT_WATCHED, READY, RUNNING};
 
 /// A name below this share of the loss is not what most of it is in.
 const MOST: f64 = 0.5;
@@ -182,7 +182,8 @@ fn of_device(chain: &Chain<'_>) -> String {
     if did.what.starts_with("in ") {
         return format!("{} {} it {}", did.who, verb(&did.who, "spend"), did.what);
     }
-    let within = chain.largest(at).filter(|(_, link)| link.share >= MOST);
+    let says = |link: &Link| link.share >= MOST && link.what != NOT_WATCHED;
+    let within = chain.largest(at).filter(|(_, link)| says(link));
     let within = match within {
         Some((_, link)) if link.who == did.who => format!(", mostly {}", link.what),
         Some((_, link)) => format!(", mostly {}", format!("{} {}", link.who, link.what).trim()),
