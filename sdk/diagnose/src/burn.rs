@@ -6,7 +6,6 @@ use crate::links::percent;
 use crate::remedy::Facts;
 use crate::rules::WORKERS_BUSY_SHARE;
 use crate::worker_counts::enough;
-use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
     item be a whole batch";
@@ -117,11 +116,16 @@ pub(crate) fn worker_limit(
     let best = enough(&facts.counts);
     match best.filter(|best| best.workers > have) {
         Some(best) => format!(
-            "{} instead of {have}: all workers are busy and CPUs are free, a step of {} is predicted. \
+            "{} instead of {have}: all workers are busy and CPUs are free, a step {} is predicted. \
              Or {cheaper}.",
             set(best.workers),
-            Nanos::new(best.predicted_step_ns)
+            best.in_words()
         ),
+        None if facts.kernel.disk_is_limit() => {
+            format!(
+                "{cheaper}. More workers would make no step shorter: they get no more of the disk."
+            )
+        }
         None if !facts.counts.is_empty() => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",

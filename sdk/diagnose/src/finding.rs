@@ -188,6 +188,8 @@ impl Run<'_> {
         if !self.is_serial(loader) {
             facts.counts = facts.worker_counts();
         }
+        let disk = facts.loader.and_then(|loader| loader.disk);
+        facts.kernel.disk = disk.map(|disk| disk.known());
         if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
             && let Some(step) = facts.pipelined_step()
         {
@@ -206,6 +208,7 @@ impl Run<'_> {
             worst: self.worst(stalls),
             remedy: remedy::remedy(&facts),
             caveat: caveat(self.timeline, &states),
+            worker_counts_assume: facts.assumed_of_disk(),
             worker_counts: facts.counts,
             step_ns: prediction.as_ref().map(|p| p.step.get()),
             predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),

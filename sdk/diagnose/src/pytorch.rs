@@ -77,11 +77,12 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
     let more = facts
         .need()
         .filter(|need| need.gains && need.workers > have);
-    if let (Some(need), Some(step)) = (more, more.and_then(|need| need.step)) {
+    if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
         return format!(
-            "num_workers={} instead of {have}: {}; a step of {step} is predicted. Or {CHEAPER}.",
+            "num_workers={} instead of {have}: {}; a step {} is predicted. Or {CHEAPER}.",
             need.workers,
-            need.cost()
+            need.cost(),
+            then.in_words()
         );
     }
     let rest = facts.rest.map_or(String::new(), |rest| {
@@ -134,11 +135,14 @@ fn steps(facts: &Facts<'_>, need: Need) -> String {
     let step = |&n: &u64| {
         let played = facts.counts.iter().find(|count| count.workers == n);
         let step = played.map_or_else(
-            || need.rest.max(Nanos::new(need.made.get() / n.max(1))),
-            |count| Nanos::new(count.predicted_step_ns),
+            || {
+                let step = need.rest.max(Nanos::new(need.made.get() / n.max(1)));
+                format!("of {step}")
+            },
+            |count| count.in_words(),
         );
         let word = if n == 1 { "worker" } else { "workers" };
-        format!("{n} {word} a step of {step}")
+        format!("{n} {word} a step {step}")
     };
     counts.iter().map(step).collect::<Vec<_>>().join(", ")
 }

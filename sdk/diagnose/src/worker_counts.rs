@@ -1,5 +1,6 @@
 //! The predicted step for each number of workers.
 
+use crate::disk::Disk;
 use crate::pipeline::Pipeline;
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
@@ -24,7 +25,27 @@ pub(crate) struct Costs {
     /// Batches of one epoch, and how many may wait for the trainer.
     pub(crate) batches: u64,
     pub(crate) queue: Queue,
+    /// What batches wait for a disk.
+    pub(crate) reading: Option<Reading>,
 }
+
+/// What batches wait for a disk, and with how many workers that was measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) disk: Disk,
+    pub(crate) read: Nanos,
+    pub(crate) workers: u64,
+}
+
+/// Beyond so many times the workers that there were, nothing is predicted that depends on what the
+/// disk does with more readers at once.
+pub const MOST_TIMES_THE_READERS: u64 = 8;
+
+/// Where the longest step is longer than the shortest by no more than this share of the step as it is,
+const ONE_NUMBER: f64 = 0.08;
+
+/// and by no more than this share of itself, one number is predicted.
+const ONE_NUMBER_OF_ITSELF: f64 = 0.15;
 
 /// How far workers run ahead of the trainer, in batches.
 #[derive(Debug, Clone, Copy)]
@@ -52,14 +73,49 @@ impl Costs {
         let making = self.unhindered.get().saturating_mul(self.trainers.max(1));
         let keep_up = making.div_ceil(self.rest.get().max(1));
         let most = u64::from(self.cpus.saturating_mul(2)).max(keep_up);
-        (1..=most.min(u64::from(MAX_WORKER_COUNTS)))
-            .map(|workers| self.count(workers))
+        let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
+        let Some(reading) = &self.reading else {
+            return counts
+                .map(|workers| self.count(workers, self.unhindered))
+                .collect();
+        };
+        let open = reading.disk.known().is_open();
+        let far = |workers: u64| open && workers > reading.workers * MOST_TIMES_THE_READERS;
+        let now = self.count(reading.workers, self.unhindered);
+        let counts = counts.map(|workers| (workers, self.with_disk(reading, workers, now)));
+        counts
+            .take_while(|(workers, count)| count.at_most_step_ns.is_none() || !far(*workers))
+            .map(|(_, count)| count)
             .collect()
     }
 
-    fn count(&self, workers: u64) -> WorkerCount {
+    /// The same, where the disk may be the limit; `now` is with the workers that there were.
+    fn with_disk(&self, reading: &Reading, workers: u64, now: WorkerCount) -> WorkerCount {
+        let other = self.unhindered - reading.read;
+        let disk = &reading.disk;
+        let (least, most) = disk.read_with(workers, reading.workers, reading.read, other);
+        let short = self.count(workers, other + least);
+        let long = self.count(workers, other + most);
+        let (at_least, at_most) = (short.predicted_step_ns, long.predicted_step_ns);
+        let open = at_most.saturating_sub(at_least) as f64;
+        let one = open <= ONE_NUMBER * now.predicted_step_ns as f64
+            && open <= ONE_NUMBER_OF_ITSELF * at_least as f64;
+        match one {
+            true => WorkerCount {
+                predicted_step_ns: at_least.midpoint(at_most.max(at_least)),
+                ..short
+            },
+            false => WorkerCount {
+                at_most_step_ns: Some(at_most),
+                ..short
+            },
+        }
+    }
+
+    /// So many workers, of which each takes that long for a batch.
+    fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
-        let making = self.unhindered.get().saturating_mul(trainers) / workers.max(1);
+        let making = unhindered.get().saturating_mul(trainers) / workers.max(1);
         let free = (f64::from(self.cpus) - self.taken).max(1.0);
         let work = (self.cpu + self.rest).get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
@@ -67,7 +123,7 @@ impl Costs {
         if trainers == 1 {
             let pipeline = Pipeline {
                 batches: self.batches,
-                blocked: (self.unhindered - self.cpu).get() as f64,
+                blocked: (unhindered - self.cpu).get() as f64,
                 cpu: self.cpu.get() as f64,
                 rest: self.rest.get() as f64,
                 cpus: free,
@@ -78,6 +134,7 @@ impl Costs {
         WorkerCount {
             workers,
             predicted_step_ns: step,
+            at_most_step_ns: None,
             cpus_are_the_limit: cpus > making && cpus > self.rest.get(),
         }
     }
@@ -91,6 +148,17 @@ pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
     let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
     let mut counts = counts.iter();
     counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + NO_SHORTER))
+}
+
+impl WorkerCount {
+    /// `of 10.0 ms`, or `between 10.0 ms and 20.0 ms`: what a step takes then.
+    pub(crate) fn in_words(&self) -> String {
+        let least = Nanos::new(self.predicted_step_ns);
+        match self.at_most_step_ns {
+            Some(most) => format!("between {least} and {}", Nanos::new(most)),
+            None => format!("of {least}"),
+        }
+    }
 }
 
 /// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
@@ -107,8 +175,14 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     };
     shown.truncate(SHOWN);
     let time = |at: usize| {
-        let ns = counts.get(at).map_or(0, |count| count.predicted_step_ns);
-        Nanos::new(ns).to_string()
+        let Some(count) = counts.get(at) else {
+            return String::new();
+        };
+        let least = Nanos::new(count.predicted_step_ns);
+        match count.at_most_step_ns {
+            Some(most) => format!("{least} to {}", Nanos::new(most)),
+            None => least.to_string(),
+        }
     };
     let mut words: Vec<String> = shown
         .iter()
@@ -128,7 +202,11 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
         );
         return words.join(", ") + &more;
     }
-    words.push(format!("{} and more: {}", enough + 1, time(enough)));
+    let open = counts
+        .last()
+        .is_some_and(|last| last.at_most_step_ns.is_some());
+    let more = if open { "" } else { " and more" };
+    words.push(format!("{}{more}: {}", enough + 1, time(enough)));
     if counts
         .get(enough)
         .is_some_and(|count| count.cpus_are_the_limit)
@@ -154,6 +232,7 @@ mod tests {
             taken: 0.0,
             batches: 10_000,
             queue: Queue::Shared(100),
+            reading: None,
         }
     }
 
