@@ -37,10 +37,6 @@ pub(crate) struct Reading {
     pub(crate) workers: u64,
 }
 
-/// Beyond so many times the workers that there were, nothing is predicted that depends on what the
-/// disk does with more readers at once.
-pub const MOST_TIMES_THE_READERS: u64 = 8;
-
 /// Where the longest step is longer than the shortest by no more than this share of the step as it is,
 const ONE_NUMBER: f64 = 0.08;
 
@@ -79,13 +75,18 @@ impl Costs {
                 .map(|workers| self.count(workers, self.unhindered))
                 .collect();
         };
-        let open = reading.disk.known().is_open();
-        let far = |workers: u64| open && workers > reading.workers * MOST_TIMES_THE_READERS;
         let now = self.count(reading.workers, self.unhindered);
-        let counts = counts.map(|workers| (workers, self.with_disk(reading, workers, now)));
+        let reach = reading.disk.known().reach();
+        let far = reading.workers.saturating_mul(reach.unwrap_or(4));
+        // Beyond, bounds say nothing; and where more readers get no more, it stays as it is.
+        let says = |count: &WorkerCount| match reach {
+            _ if count.workers <= far => true,
+            Some(_) => count.at_most_step_ns.is_none(),
+            None => count.predicted_step_ns < now.predicted_step_ns / 10 * 9,
+        };
         counts
-            .take_while(|(workers, count)| count.at_most_step_ns.is_none() || !far(*workers))
-            .map(|(_, count)| count)
+            .map(|workers| self.with_disk(reading, workers, now))
+            .take_while(says)
             .collect()
     }
 

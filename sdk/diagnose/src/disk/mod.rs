@@ -26,7 +26,7 @@ use slowing::Slowing;
 use std::collections::BTreeSet;
 
 /// Where at least so much of a read's time is in proportion to the readers, the disk is at its limit.
-const LIMIT: f64 = 0.85;
+const LIMIT: f64 = 0.75;
 
 /// Where it is at most so much, readers do not hold each other up.
 const SCALES: f64 = 0.25;
@@ -57,9 +57,14 @@ pub(crate) enum Known {
 }
 
 impl Known {
-    /// Whether more readers may get more.
-    pub(crate) fn is_open(self) -> bool {
-        matches!(self, Self::Scales(_) | Self::UpTo(_))
+    /// So many times the workers that there were are as many as bounds say something useful of; `None`
+    /// where more readers get no more.
+    pub(crate) fn reach(self) -> Option<u64> {
+        match self {
+            Self::HeldBack | Self::AtLimit => None,
+            Self::Scales(_) | Self::UpTo(1) => Some(4),
+            Self::UpTo(_) => Some(2),
+        }
     }
 
     /// What is predicted with it; `open`: some steps only have bounds.

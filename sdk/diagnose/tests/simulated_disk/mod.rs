@@ -216,7 +216,7 @@ impl Job {
     fn train(&self, made: &[Made]) -> Ran {
         let mut b = Builder::new();
         b.unit = 1;
-        b.trace.meta.cpus = 64;
+        b.trace.meta.cpus = 20;
         let main = b.thread(100, "main");
         let tid = |worker: usize| 101 + worker as u32;
         let tracks: Vec<TrackId> = (0..self.workers)
