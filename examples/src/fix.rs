@@ -9,8 +9,10 @@ use std::fmt;
 pub struct Prediction {
     /// Mean step now, nanoseconds.
     pub now_ns: f64,
-    /// Mean step then, nanoseconds.
+    /// Mean step then, nanoseconds; the shortest, where there are only bounds.
     pub then_ns: f64,
+    /// The longest, where there are only bounds.
+    pub at_most_ns: Option<f64>,
 }
 
 impl Prediction {
@@ -23,10 +25,11 @@ impl Prediction {
             None => Some(Self {
                 now_ns: now,
                 then_ns: then,
+                at_most_ns: None,
             }),
-            Some(Self { now_ns, then_ns }) => Some(Self {
-                now_ns,
-                then_ns: (then_ns - (now - then)).max(0.0),
+            Some(sum) => Some(Self {
+                then_ns: (sum.then_ns - (now - then)).max(0.0),
+                ..sum
             }),
         })
     }
@@ -45,6 +48,7 @@ impl Prediction {
         Some(Self {
             now_ns: now as f64,
             then_ns: then,
+            at_most_ns: None,
         })
     }
 
@@ -58,11 +62,20 @@ impl Prediction {
         let count = counts
             .iter()
             .find(|count| enough(count.predicted_step_ns))?;
-        let prediction = Self {
-            now_ns: finding.step_ns? as f64,
+        let workers = usize::try_from(count.workers).ok()?;
+        Some((workers, Self::of_count(report, workers)?))
+    }
+
+    /// The step with so many workers. `None` if it is not predicted.
+    pub fn of_count(report: &Report, workers: usize) -> Option<Self> {
+        let findings = report.findings.iter();
+        let all = findings.flat_map(|finding| &finding.worker_counts);
+        let count = all.clone().find(|count| count.workers == workers as u64)?;
+        Some(Self {
+            now_ns: report.steps.mean_ns as f64,
             then_ns: count.predicted_step_ns as f64,
-        };
-        Some((usize::try_from(count.workers).ok()?, prediction))
+            at_most_ns: count.at_most_step_ns.map(|most| most as f64),
+        })
     }
 }
 
@@ -77,7 +90,7 @@ pub struct Fix {
 
 /// Heads the rows that [`Fix`] prints.
 pub const HEADING: &str = "\
-before -> after                                    step   predicted    measured  gain predicted  measured  off by";
+before -> after                                    step      predicted    measured  gain predicted  measured  off by";
 
 impl Fix {
     /// `prediction` is of the run `before`, and `after` is the one with the change.
@@ -118,32 +131,40 @@ impl Fix {
 }
 
 /// Times in milliseconds, gains as shares of the step before, and by how much of the measured gain
-/// the predicted one is wrong; that not where less than 5 % is gained.
+/// the predicted one is wrong; that not where less than 5 % is gained. Where there are only bounds,
+/// whether what was measured lies within them, or else by how much of its gain the nearest is wrong.
 impl fmt::Display for Fix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { prediction, .. } = self;
         let ms = |ns: f64| format!("{:.2} ms", ns / 1e6);
-        let (predicted, measured) = (
-            prediction.now_ns - prediction.then_ns,
-            self.before_ns - self.after_ns,
-        );
+        let gain = |then: f64| prediction.now_ns - then;
+        let least = prediction.then_ns;
+        let most = prediction.at_most_ns.unwrap_or(least);
+        let measured = self.before_ns - self.after_ns;
+        let share = |gain: f64| 100.0 * gain / prediction.now_ns;
+        let (step, shares) = match prediction.at_most_ns {
+            Some(most) => (
+                format!("{:.2}-{}", least / 1e6, ms(most)),
+                format!("{:.0}-{:.0} %", share(gain(most)), share(gain(least))),
+            ),
+            None => (ms(least), format!("{:.0} %", share(gain(least)))),
+        };
         write!(
             f,
-            "{:<42} {:>12} {:>11} {:>11} {:>13.0} % {:>7.0} %",
+            "{:<42} {:>12} {step:>14} {:>11} {shares:>15} {:>7.0} %",
             self.what,
             ms(self.before_ns),
-            ms(prediction.then_ns),
             ms(self.after_ns),
-            100.0 * predicted / prediction.now_ns,
             100.0 * measured / self.before_ns,
         )?;
-        match measured >= 0.05 * self.before_ns {
-            true => write!(
-                f,
-                " {:>5.0} %",
-                100.0 * (predicted - measured).abs() / measured
-            ),
-            false => write!(f, "       -"),
+        let nearest = measured.clamp(gain(most).min(gain(least)), gain(least));
+        match (prediction.at_most_ns, nearest == measured) {
+            (Some(_), true) => write!(f, "  within"),
+            _ if measured >= 0.05 * self.before_ns => {
+                let off = (nearest - measured).abs() / measured;
+                write!(f, " {:>5.0} %", 100.0 * off)
+            }
+            _ => write!(f, "       -"),
         }
     }
 }

@@ -6,7 +6,6 @@ use crate::links::percent;
 use crate::remedy::{Facts, Remedy};
 use crate::rules::WORKERS_BUSY_SHARE;
 use crate::worker_counts::enough;
-use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
     item be a whole batch";
@@ -136,13 +135,17 @@ pub(crate) fn worker_limit(
     match best.filter(|best| best.workers > have) {
         Some(best) => {
             let text = format!(
-                "{} instead of {have}: all workers are busy and CPUs are free, a step of {} is \
+                "{} instead of {have}: all workers are busy and CPUs are free, a step {} is \
                  predicted. Or {cheaper}.",
                 set(best.workers),
-                Nanos::new(best.predicted_step_ns)
+                best.in_words()
             );
             Remedy::with_workers(text, best.workers)
         }
+        None if facts.kernel.disk_is_limit() => format!(
+            "{cheaper}. More workers would make no step shorter: they get no more of the disk."
+        )
+        .into(),
         None if !facts.counts.is_empty() => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",

@@ -207,6 +207,8 @@ impl Run<'_> {
         if !self.is_serial(loader) && !facts.is_of_ends() {
             facts.counts = facts.worker_counts();
         }
+        let disk = facts.loader.and_then(|loader| loader.disk);
+        facts.kernel.disk = disk.map(|disk| disk.known());
         let remedy = remedy::remedy(&facts);
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         Some(Finding {
@@ -222,6 +224,7 @@ impl Run<'_> {
             worst: self.worst(stalls),
             remedy: remedy.text,
             caveat: caveat(self.timeline, &states),
+            worker_counts_assume: facts.assumed_of_disk(),
             worker_counts: facts.counts,
             step_ns: worth.step.map(Nanos::get),
             predicted_step_ns: worth.predicted.map(Nanos::get),

@@ -1,6 +1,7 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
+use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::links::percent;
 use crate::rules::BlockedOn;
@@ -30,6 +31,8 @@ pub(crate) struct KernelSigns {
     blocked: Option<BlockedOn>,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
     reclaims: bool,
+    /// What is known of the disk with more readers at once, where batches wait for one.
+    pub(crate) disk: Option<Known>,
 }
 
 impl KernelSigns {
@@ -65,7 +68,13 @@ impl KernelSigns {
             waker: first(&states.woken_by, locks),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
+            disk: None,
         }
+    }
+
+    /// Whether more readers get no more of the disk.
+    pub(crate) fn disk_is_limit(&self) -> bool {
+        matches!(self.disk, Some(Known::HeldBack | Known::AtLimit))
     }
 
     /// Whether the job's own workers are who had the CPU.
@@ -109,12 +118,30 @@ fn io(framework: Framework, signs: &KernelSigns) -> String {
              needs no CPU."
         );
     }
-    let more = match framework {
-        Burn => {
+    let keep = match framework {
+        Burn => "keep the items in memory (InMemDataset)",
+        PyTorch => "keep the data in memory",
+    };
+    let more = match (signs.disk, framework) {
+        (Some(Known::HeldBack), _) => {
+            return format!(
+                "more workers do not help: something holds the reads back before they reach the disk, as a \
+                 limit on the I/O of the control group does (io.max). Raise it, or {keep}; larger reads \
+                 help where the limit is on their number."
+            );
+        }
+        (Some(Known::AtLimit), _) => {
+            return format!(
+                "more workers do not help: the disk is at its limit, and more readers at once get no more \
+                 of it. Put the data on a faster disk, or {keep}; where the limit is not the bytes but the \
+                 reads, read a whole batch in one piece, in the order of the file."
+            );
+        }
+        (_, Burn) => {
             "more workers, .num_workers(n), overlap their reads, since who waits for a disk needs \
                  no CPU; or keep the items in memory (InMemDataset)"
         }
-        PyTorch => {
+        (_, PyTorch) => {
             "more workers, num_workers=n, overlap their reads, since who waits for a disk needs \
                     no CPU, and prefetch_factor reads further ahead; or keep the data in memory"
         }

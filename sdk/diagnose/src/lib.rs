@@ -32,6 +32,7 @@ mod cover;
 mod device;
 mod device_chain;
 mod device_proof;
+mod disk;
 mod events;
 mod evidence;
 mod feeders;
@@ -80,6 +81,10 @@ mod worth;
 pub use at_once::AT_ONCE_PART;
 pub use cause::{COMPUTE, Cause, DATA_COMPUTE_MIN_CPU_SHARE, DATA_COMPUTE_MIN_OWN_SHARE, Severity};
 pub use device_proof::PINNED_OVER_PAGEABLE;
+pub use disk::{
+    HELD_BACK_SHARE, MIN_BATCHES, MIN_READS, MIN_SPREAD, ONE_AT_A_TIME_GAIN, READ_AHEAD_REQUESTS,
+    REGULAR_GAP, REGULAR_SHARE,
+};
 pub use finding::KERNEL_START_NS;
 pub use findings_track::{
     MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, MAX_STATE_PARTS, STATE_TRACK_NAME, TRACK_NAME, annotate,

@@ -1,9 +1,10 @@
 //! The loaders of a run: what their batches cost to make and to wait for.
 
+use crate::disk::Disk;
 use crate::events::{LoaderKey, Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::report::{Loader, Queue};
-use crate::rules::ThreadState;
+use crate::rules::{BlockedOn, ThreadState};
 use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
@@ -30,6 +31,10 @@ pub(crate) struct LoaderFacts {
     /// Mean time in them in which their thread was ready and waited for a CPU; `None` unless all of
     /// them say it.
     pub(crate) production_ready: Option<Nanos>,
+    /// Mean time in them in which their thread waited for a file, as the scheduler saw it.
+    pub(crate) production_read: Nanos,
+    /// What that says about the disk.
+    pub(crate) disk: Option<Disk>,
 }
 
 /// The loaders that were waited for in `judged`.
@@ -88,6 +93,7 @@ fn loader(
     let (mut made, mut production) = (0, Nanos::ZERO);
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
     let (mut ready, mut ready_known) = (Nanos::ZERO, true);
+    let (mut read, mut tracks) = (Nanos::ZERO, BTreeSet::new());
     for wait in waits {
         match maker(timeline, wait) {
             Maker::InProcess => inside += 1,
@@ -97,11 +103,13 @@ fn loader(
         let mut stages = Nanos::ZERO;
         for stage in stages_of(timeline, wait) {
             stages += stage.span.len();
-            let (ran, waited) = spent(timeline, stage);
-            cpu_known &= ran.is_some() || stage.unfinished;
-            cpu += ran.unwrap_or_default();
-            ready_known &= waited.is_some() || stage.unfinished;
-            ready += waited.unwrap_or_default();
+            let spent = spent(timeline, stage);
+            cpu_known &= spent.cpu.is_some() || stage.unfinished;
+            cpu += spent.cpu.unwrap_or_default();
+            ready_known &= spent.ready.is_some() || stage.unfinished;
+            ready += spent.ready.unwrap_or_default();
+            read += spent.read;
+            tracks.insert(stage.track);
         }
         if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
             // No stages are recorded: what the thread does in `next()` is making the batch.
@@ -129,24 +137,44 @@ fn loader(
         production: (made > 0).then(|| mean(production, made)),
         production_cpu: (made > 0 && cpu_known).then(|| mean(cpu, made)),
         production_ready: (made > 0 && ready_known).then(|| mean(ready, made)),
+        production_read: mean(read, made.max(1)),
+        disk: Disk::of(timeline, judged, &tracks, made),
     }
 }
 
-/// How long the thread of a stage was on a CPU in it, and how long it waited for one.
-fn spent(timeline: &Timeline<'_>, stage: &Stage) -> (Option<Nanos>, Option<Nanos>) {
-    let Some(lane) = timeline.lane(stage.track) else {
-        return (stage.cpu, stage.runnable);
+/// What the thread of a stage did in it.
+struct Spent {
+    /// On a CPU, and ready for one, where it is known.
+    cpu: Option<Nanos>,
+    ready: Option<Nanos>,
+    /// Blocked on a file, as the scheduler saw it.
+    read: Nanos,
+}
+
+fn spent(timeline: &Timeline<'_>, stage: &Stage) -> Spent {
+    let itself = Spent {
+        cpu: stage.cpu,
+        ready: stage.runnable,
+        read: Nanos::ZERO,
     };
-    let (mut ran, mut waited) = (Nanos::ZERO, Nanos::ZERO);
+    let Some(lane) = timeline.lane(stage.track) else {
+        return itself;
+    };
+    let (mut ran, mut waited, mut read) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
     for stretch in lane.during(stage.span) {
         match stretch.state {
-            ThreadState::Unknown => return (stage.cpu, stage.runnable),
+            ThreadState::Unknown => return itself,
             ThreadState::Running => ran += stretch.span.len(),
             ThreadState::WaitsForCpu => waited += stretch.span.len(),
+            ThreadState::Blocked(BlockedOn::File) => read += stretch.span.len(),
             ThreadState::Blocked(_) => {}
         }
     }
-    (Some(ran), Some(waited))
+    Spent {
+        cpu: Some(ran),
+        ready: Some(waited),
+        read,
+    }
 }
 
 /// The recorded stages of the batch of a wait; in process, those inside it.

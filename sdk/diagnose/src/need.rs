@@ -4,7 +4,7 @@
 use crate::framework::Framework;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
-use crate::worker_counts::{Costs, Queue, enough};
+use crate::worker_counts::{Costs, Queue, Reading, enough};
 use gpustall_trace::Nanos;
 
 /// Other workers are advised where the predicted step is at most this share of the one measured.
@@ -15,8 +15,8 @@ const MIN_GAIN: f64 = 0.9;
 pub(crate) struct Need {
     /// Workers from which on more of them make the step no shorter.
     pub(crate) workers: u64,
-    /// The step that is predicted with them, where the CPUs are known.
-    pub(crate) step: Option<Nanos>,
+    /// What is predicted with them, where the CPUs are known.
+    pub(crate) then: Option<WorkerCount>,
     /// Threads that take batches at the same time, each with so many workers.
     takers: usize,
     /// Mean time to make a batch.
@@ -56,7 +56,7 @@ impl Facts<'_> {
                 || made.get().div_ceil(rest.get()).max(1),
                 |best| best.workers,
             ),
-            step,
+            then: best.copied(),
             takers: self.takers,
             made,
             cpu,
@@ -88,6 +88,7 @@ impl Facts<'_> {
                     Framework::Burn => Queue::Shared(100),
                     Framework::PyTorch => Queue::EachWorker(2),
                 },
+                reading: self.reading(unhindered),
             })
         };
         let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
@@ -99,6 +100,38 @@ impl Facts<'_> {
         match self.trainers {
             0 | 1 => format!("{one}'s"),
             n => format!("those of {n} trainers"),
+        }
+    }
+
+    /// What the batches wait for a disk; `None` if they do not.
+    fn reading(&self, unhindered: Nanos) -> Option<Reading> {
+        let loader = self.loader?;
+        let workers = match self.in_process {
+            true => self.takers,
+            false => self.crew,
+        };
+        let read = loader.production_read.min(unhindered);
+        let disk = loader.disk.filter(|_| read > Nanos::ZERO)?;
+        Some(Reading {
+            disk,
+            read,
+            workers: workers.max(1) as u64,
+        })
+    }
+
+    /// What the numbers of workers take for granted about the disk.
+    pub(crate) fn assumed_of_disk(&self) -> String {
+        let disk = self.loader.and_then(|loader| loader.disk);
+        let open = self
+            .counts
+            .iter()
+            .any(|count| count.at_most_step_ns.is_some());
+        match disk
+            .filter(|_| !self.counts.is_empty())
+            .map(|disk| disk.known())
+        {
+            Some(known) => known.in_words(open),
+            None => String::new(),
         }
     }
 
@@ -138,7 +171,7 @@ impl Need {
 
     /// What so many workers reach where the CPUs are the limit.
     pub(crate) fn limited(&self) -> String {
-        let step = self.step.unwrap_or_default();
-        format!("a step of {step} is predicted, then the CPUs are the limit")
+        let then = self.then.map_or(String::new(), |then| then.in_words());
+        format!("a step {then} is predicted, then the CPUs are the limit")
     }
 }

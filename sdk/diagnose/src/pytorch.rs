@@ -66,12 +66,13 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     let more = facts
         .need()
         .filter(|need| need.gains && need.workers > have);
-    if let (Some(need), Some(step)) = (more, more.and_then(|need| need.step)) {
+    if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
         let text = format!(
-            "num_workers={}{}: {}; a step of {step} is predicted. Or {CHEAPER}.",
+            "num_workers={}{}: {}; a step {} is predicted. Or {CHEAPER}.",
             need.workers,
             instead(have),
-            need.cost()
+            need.cost(),
+            then.in_words()
         );
         return Remedy::with_workers(text, need.workers);
     }
@@ -153,11 +154,14 @@ fn steps(facts: &Facts<'_>, need: Need) -> String {
     let step = |&n: &u64| {
         let played = facts.counts.iter().find(|count| count.workers == n);
         let step = played.map_or_else(
-            || need.rest.max(Nanos::new(need.made.get() / n.max(1))),
-            |count| Nanos::new(count.predicted_step_ns),
+            || {
+                let step = need.rest.max(Nanos::new(need.made.get() / n.max(1)));
+                format!("of {step}")
+            },
+            |count| count.in_words(),
         );
         let word = if n == 1 { "worker" } else { "workers" };
-        format!("{n} {word} a step of {step}")
+        format!("{n} {word} a step {step}")
     };
     counts.iter().map(step).collect::<Vec<_>>().join(", ")
 }

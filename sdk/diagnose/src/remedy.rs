@@ -175,7 +175,8 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
 impl Facts<'_> {
     /// What is tried for batches that wait for a disk or a peer is more workers: how many.
     fn more_readers(&self) -> Option<u64> {
-        let need = self.need().filter(|_| self.cause == Cause::DataIo)?;
+        let reads = self.cause == Cause::DataIo && !self.kernel.disk_is_limit();
+        let need = self.need().filter(|_| reads)?;
         (need.gains && need.workers > self.have).then_some(need.workers)
     }
 }

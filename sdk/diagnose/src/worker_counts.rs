@@ -1,5 +1,6 @@
 //! The predicted step for each number of workers.
 
+use crate::disk::Disk;
 use crate::pipeline::Pipeline;
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
@@ -26,7 +27,23 @@ pub(crate) struct Costs {
     /// Batches of one epoch, and how many may wait for the trainer.
     pub(crate) batches: u64,
     pub(crate) queue: Queue,
+    /// What batches wait for a disk.
+    pub(crate) reading: Option<Reading>,
 }
+
+/// What batches wait for a disk, and with how many workers that was measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reading {
+    pub(crate) disk: Disk,
+    pub(crate) read: Nanos,
+    pub(crate) workers: u64,
+}
+
+/// Where the longest step is longer than the shortest by no more than this share of the step as it is,
+const ONE_NUMBER: f64 = 0.08;
+
+/// and by no more than this share of itself, one number is predicted.
+const ONE_NUMBER_OF_ITSELF: f64 = 0.15;
 
 /// How far workers run ahead of the trainer, in batches.
 #[derive(Debug, Clone, Copy)]
@@ -55,14 +72,57 @@ impl Costs {
         let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
         let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
         let most = most.max(keep_up);
-        (1..=most.min(u64::from(MAX_WORKER_COUNTS)))
-            .map(|workers| self.count(workers))
+        let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
+        let Some(reading) = &self.reading else {
+            return counts
+                .map(|workers| self.count(workers, self.unhindered))
+                .collect();
+        };
+        let had = reading.workers.div_ceil(self.takers.max(1));
+        let now = self.count(had, self.unhindered);
+        let reach = reading.disk.known().reach();
+        let far = had.saturating_mul(reach.unwrap_or(4));
+        // Beyond, bounds say nothing; and where more readers get no more, it stays as it is.
+        let says = |count: &WorkerCount| match reach {
+            _ if count.workers <= far => true,
+            Some(_) => count.at_most_step_ns.is_none(),
+            None => count.predicted_step_ns < now.predicted_step_ns / 10 * 9,
+        };
+        counts
+            .map(|workers| self.with_disk(reading, workers, now))
+            .take_while(says)
             .collect()
     }
 
-    fn count(&self, workers: u64) -> WorkerCount {
+    /// The same, where the disk may be the limit; `now` is with the workers that there were.
+    fn with_disk(&self, reading: &Reading, workers: u64, now: WorkerCount) -> WorkerCount {
+        let other = self.unhindered - reading.read;
+        let disk = &reading.disk;
+        // The workers of all that take batches read from it.
+        let readers = workers.saturating_mul(self.takers.max(1));
+        let (least, most) = disk.read_with(readers, reading.workers, reading.read, other);
+        let short = self.count(workers, other + least);
+        let long = self.count(workers, other + most);
+        let (at_least, at_most) = (short.predicted_step_ns, long.predicted_step_ns);
+        let open = at_most.saturating_sub(at_least) as f64;
+        let one = open <= ONE_NUMBER * now.predicted_step_ns as f64
+            && open <= ONE_NUMBER_OF_ITSELF * at_least as f64;
+        match one {
+            true => WorkerCount {
+                predicted_step_ns: at_least.midpoint(at_most.max(at_least)),
+                ..short
+            },
+            false => WorkerCount {
+                at_most_step_ns: Some(at_most),
+                ..short
+            },
+        }
+    }
+
+    /// So many workers, of which each takes that long for a batch.
+    fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
-        let making = self.unhindered.get() / workers.max(1);
+        let making = unhindered.get() / workers.max(1);
         let free = (f64::from(self.cpus) - self.taken).max(1.0);
         let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
         let work = batches + self.rest.get() as f64 * trainers as f64;
@@ -71,7 +131,7 @@ impl Costs {
         if trainers == 1 {
             let pipeline = Pipeline {
                 batches: self.batches,
-                blocked: (self.unhindered - self.cpu).get() as f64,
+                blocked: (unhindered - self.cpu).get() as f64,
                 cpu: self.cpu.get() as f64,
                 rest: self.rest.get() as f64,
                 cpus: free,
@@ -82,6 +142,7 @@ impl Costs {
         WorkerCount {
             workers,
             predicted_step_ns: step,
+            at_most_step_ns: None,
             cpus_are_the_limit: cpus > making && cpus > self.rest.get(),
         }
     }
@@ -95,6 +156,17 @@ pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
     let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
     let mut counts = counts.iter();
     counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + NO_SHORTER))
+}
+
+impl WorkerCount {
+    /// `of 10.0 ms`, or `between 10.0 ms and 20.0 ms`: what a step takes then.
+    pub(crate) fn in_words(&self) -> String {
+        let least = Nanos::new(self.predicted_step_ns);
+        match self.at_most_step_ns {
+            Some(most) => format!("between {least} and {}", Nanos::new(most)),
+            None => format!("of {least}"),
+        }
+    }
 }
 
 /// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
@@ -111,8 +183,14 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     };
     shown.truncate(SHOWN);
     let time = |at: usize| {
-        let ns = counts.get(at).map_or(0, |count| count.predicted_step_ns);
-        Nanos::new(ns).to_string()
+        let Some(count) = counts.get(at) else {
+            return String::new();
+        };
+        let least = Nanos::new(count.predicted_step_ns);
+        match count.at_most_step_ns {
+            Some(most) => format!("{least} to {}", Nanos::new(most)),
+            None => least.to_string(),
+        }
     };
     let mut words: Vec<String> = shown
         .iter()
@@ -132,7 +210,11 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
         );
         return words.join(", ") + &more;
     }
-    words.push(format!("{} and more: {}", enough + 1, time(enough)));
+    let open = counts
+        .last()
+        .is_some_and(|last| last.at_most_step_ns.is_some());
+    let more = if open { "" } else { " and more" };
+    words.push(format!("{}{more}: {}", enough + 1, time(enough)));
     if counts
         .get(enough)
         .is_some_and(|count| count.cpus_are_the_limit)
@@ -159,6 +241,7 @@ mod tests {
             taken: 0.0,
             batches: 10_000,
             queue: Queue::Shared(100),
+            reading: None,
         }
     }
 

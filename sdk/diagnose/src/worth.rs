@@ -51,7 +51,14 @@ pub(crate) fn worth(
             let mut counts = facts.counts.iter();
             let count = counts.find(|count| count.workers == workers)?;
             let step = Nanos::new(count.predicted_step_ns);
-            (step < without.step).then(|| (step, with(workers, facts.have, mean)))
+            let with = |workers, have| {
+                let open = count.at_most_step_ns.map(Nanos::new);
+                let open = open.map_or(String::new(), |most| {
+                    format!(", up to {most} as the disk allows")
+                });
+                format!("{}{open}; {mean}", with(workers, have))
+            };
+            (step < without.step).then(|| (step, with(workers, facts.have)))
         });
     let (predicted, assumption) = with_workers.unwrap_or_else(|| (best, at_best.clone()));
     Worth {
@@ -63,11 +70,11 @@ pub(crate) fn worth(
     }
 }
 
-fn with(workers: u64, have: u64, mean: &str) -> String {
+fn with(workers: u64, have: u64) -> String {
     let word = if workers == 1 { "worker" } else { "workers" };
     match have {
-        0 => format!("with {workers} {word}; {mean}"),
-        have => format!("with {workers} {word} instead of {have}; {mean}"),
+        0 => format!("with {workers} {word}"),
+        have => format!("with {workers} {word} instead of {have}"),
     }
 }
 

@@ -39,6 +39,9 @@ pub struct Finding {
     /// is known.
     #[serde(default)]
     pub worker_counts: Vec<WorkerCount>,
+    /// What these take for granted about the disk; empty if nothing.
+    #[serde(default)]
+    pub worker_counts_assume: String,
     /// The mean step that the prediction is compared with.
     pub step_ns: Option<u64>,
     /// The mean step that the remedy is predicted to give: with the workers that it names; else without
@@ -59,8 +62,12 @@ pub struct Finding {
 pub struct WorkerCount {
     /// How many workers.
     pub workers: u64,
-    /// The mean step with so many.
+    /// The mean step with so many. Where it depends on what the disk does with more readers at once than there were, the shortest
+    /// one that it allows.
     pub predicted_step_ns: u64,
+    /// The longest one then; `None` where `predicted_step_ns` is the prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_step_ns: Option<u64>,
     /// Whether the CPUs of the job are what keeps it from being shorter.
     pub cpus_are_the_limit: bool,
 }

@@ -49,7 +49,10 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
         .iter()
         .any(|other| other.worker_counts == finding.worker_counts);
     if !finding.worker_counts.is_empty() && !told {
-        let line = in_words(&finding.worker_counts);
+        let mut line = in_words(&finding.worker_counts);
+        if !finding.worker_counts_assume.is_empty() {
+            line = format!("{line}; {}", finding.worker_counts_assume);
+        }
         paragraph(f, "   step by workers: ", "     ", &line)?;
     }
     if !finding.caveat.is_empty() {

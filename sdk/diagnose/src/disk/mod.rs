@@ -1,0 +1,183 @@
+//! What a disk gives to more readers at once than there were, as far as a recording shows it.
+//!
+//! A recording shows how long each read took and how many others waited for one meanwhile
+//! ([`at_once`]). From that follows whether readers hold each other up ([`slowing`]), and from that
+//! how fast the disk is with so many of them ([`rate`]). Beyond what it was asked for at once, only
+//! two bounds are known: it goes on as it did, or it gives no more. How often workers wait at once
+//! is a matter of what else they do ([`closed`]).
+
+mod at_once;
+mod closed;
+mod rate;
+mod reads;
+mod slowing;
+
+pub use reads::{HELD_BACK_SHARE, READ_AHEAD_REQUESTS};
+pub use slowing::{
+    MIN_BATCHES, MIN_READS, MIN_SPREAD, ONE_AT_A_TIME_GAIN, REGULAR_GAP, REGULAR_SHARE,
+};
+
+use crate::timeline::Timeline;
+use at_once::at_once;
+use gpustall_trace::{Interval, Nanos, TrackId};
+use rate::Rate;
+use reads::{Reads, Unit};
+use slowing::Slowing;
+use std::collections::BTreeSet;
+
+/// Where at least so much of a read's time is in proportion to the readers, the disk is at its limit.
+const LIMIT: f64 = 0.75;
+
+/// Where it is at most so much, readers do not hold each other up.
+const SCALES: f64 = 0.25;
+
+/// What the reads of a loader's workers say about the disk.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Disk {
+    /// Readers that waited at once, on average over the reads.
+    readers: f64,
+    /// The most that waited at once often enough to say what it gave them.
+    most: f64,
+    slowing: Slowing,
+    /// Whether reads wait before they reach the disk.
+    held_back: bool,
+}
+
+/// What is known about more readers at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Known {
+    /// Reads are held back before they reach the disk.
+    HeldBack,
+    /// It gives no more, whoever asks.
+    AtLimit,
+    /// Up to so many at once did not hold each other up.
+    Scales(u64),
+    /// Nothing certain beyond so many.
+    UpTo(u64),
+}
+
+impl Known {
+    /// So many times the workers that there were are as many as bounds say something useful of; `None`
+    /// where more readers get no more.
+    pub(crate) fn reach(self) -> Option<u64> {
+        match self {
+            Self::HeldBack | Self::AtLimit => None,
+            Self::Scales(_) | Self::UpTo(1) => Some(4),
+            Self::UpTo(_) => Some(2),
+        }
+    }
+
+    /// What is predicted with it; `open`: some steps only have bounds.
+    pub(crate) fn in_words(self, open: bool) -> String {
+        match self {
+            Self::HeldBack => "something holds the reads back before they reach the disk, so more \
+                readers at once get no more"
+                .to_owned(),
+            Self::AtLimit => "the disk is at its limit: the more readers there were at once, the \
+                longer each of them waited"
+                .to_owned(),
+            _ if !open => String::new(),
+            Self::UpTo(1) => {
+                "the first if the disk serves more readers at once as fast as one, the \
+                other if they get no more of it: there was never more than one at once, and a \
+                recording with two workers says more"
+                    .to_owned()
+            }
+            Self::Scales(most) => format!(
+                "the first if the disk serves still more readers at once as well as up to {most}, \
+                 which did not hold each other up; the other if it has a limit that was not reached"
+            ),
+            Self::UpTo(most) => format!(
+                "the first if the disk goes on with more readers at once as it did up to {most}, the \
+                 other if they get no more of it"
+            ),
+        }
+    }
+}
+
+impl Disk {
+    /// What the reads in the stages of `tracks` say, in the `judged` time, in which so many batches
+    /// were made. `None` where no thread waited for a disk.
+    pub(crate) fn of(
+        timeline: &Timeline<'_>,
+        judged: Interval,
+        tracks: &BTreeSet<TrackId>,
+        batches: u64,
+    ) -> Option<Self> {
+        let reads = Reads::of(timeline, judged, tracks)?;
+        let held_back = reads.held_back();
+        let (spans, of_reader) = match reads.unit() {
+            Unit::Waits => (&reads.waits, 1.0),
+            Unit::Requests(of_reader) => (&reads.requests, of_reader),
+        };
+        Some(Self::of_spans(spans, of_reader, held_back, batches))
+    }
+
+    /// From the reads themselves, of which one reader has so many at once.
+    fn of_spans(spans: &[Interval], of_reader: f64, held_back: bool, batches: u64) -> Self {
+        let seen = at_once(spans);
+        let slowing = match held_back {
+            true => Slowing::LIMIT,
+            false => Slowing::of(&seen, batches).or_limit(LIMIT),
+        };
+        Self {
+            readers: seen.mean() / of_reader,
+            most: seen.most() / of_reader,
+            slowing,
+            held_back,
+        }
+    }
+
+    /// What it says of more readers.
+    pub(crate) fn known(&self) -> Known {
+        let most = self.most.round().max(1.0) as u64;
+        match self.slowing {
+            _ if self.held_back => Known::HeldBack,
+            Slowing { least, .. } if least >= LIMIT => Known::AtLimit,
+            Slowing { most: high, .. } if high <= SCALES && most > 1 => Known::Scales(most),
+            _ => Known::UpTo(most),
+        }
+    }
+
+    /// The shortest and the longest time that a batch waits for the disk, where `workers` make
+    /// batches: it was `read` with `have` of them, and `other` is what else a batch takes.
+    pub(crate) fn read_with(
+        &self,
+        workers: u64,
+        have: u64,
+        read: Nanos,
+        other: Nanos,
+    ) -> (Nanos, Nanos) {
+        if workers == have || read == Nanos::ZERO {
+            return (read, read);
+        }
+        let (waits, other) = (read.get() as f64, other.get() as f64);
+        let (now, then) = (have as f64, workers as f64);
+        let per_batch = |slows: f64| {
+            let rate = Rate {
+                readers: self.readers,
+                given: self.readers / waits,
+                slows,
+                most: self.most.max(self.readers),
+            };
+            then / closed::batches(&rate, then, other) - other
+        };
+        // What a disk gives to more of them it may also not give: no more than it gave is certain.
+        let as_now = then / now * (waits + other) - other;
+        let goes_on = per_batch(self.slowing.least);
+        let (least, longest) = match workers > have {
+            // A limit on what reaches the disk takes its time, whatever else a worker does.
+            true if self.held_back => (as_now, as_now),
+            true => (goes_on.min(as_now), as_now),
+            false => {
+                let held_up = per_batch(self.slowing.most);
+                (goes_on.min(held_up), goes_on.max(held_up))
+            }
+        };
+        let time = |ns: f64| Nanos::new(ns.max(0.0) as u64);
+        (time(least), time(longest))
+    }
+}
+
+#[cfg(test)]
+mod tests;
