@@ -9,7 +9,7 @@ use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
 use crate::kernel_advice::KernelSigns;
 use crate::links::Chain;
-use crate::loaders::{LoaderFacts, taken_by};
+use crate::loaders::LoaderFacts;
 use crate::maker::{Maker, maker};
 use crate::piece::PieceKind;
 use crate::ranks::{self, Lateness, Waited};
@@ -22,19 +22,16 @@ use crate::timeline::Timeline;
 use crate::trainers;
 use crate::waits::Waits;
 use crate::window::Trainer;
-use crate::workers::{Hand, shortage, together};
+use crate::workers::{Hand, shortage};
 use crate::worth::worth;
-use gpustall_trace::{Interval, Nanos, TrackId};
+use gpustall_trace::{Interval, Nanos};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Every kernel takes about a microsecond or two to begin after the one before it. Launch latency
 /// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
 /// [`Severity::Medium`] on.
 pub const KERNEL_START_NS: u64 = 5_000;
-
-/// A rank with less than this share of a finding's loss is not named in it.
-pub(crate) const SMALLEST_RANK: f64 = 0.05;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -156,28 +153,17 @@ impl Run<'_> {
             lost,
             of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
-        // Of several ranks the cost is that of those which lose the time.
-        let lockstep = ranks::in_lockstep(self.timeline.trace);
-        let losers = self.that_matter(stalls, lost, |stall| stall.trainer);
-        let losers = losers.iter().filter_map(|&at| self.trainers.get(at)?.track);
-        let losers: HashSet<TrackId> = losers.collect();
-        let loses = |track: TrackId| !lockstep || losers.contains(&track);
-        let of_losers = loader.filter(|_| lockstep);
-        let of_losers = of_losers.map(|key| taken_by(self.timeline, self.judged, key, &losers));
-        let hands = self.workers.iter().filter(|hand| hand.loader == loader);
-        let hands = hands.filter(|hand| hand.taker.is_none_or(loses));
-        let takers = self.takers(loader, |_| true);
-        let crew = together(hands.clone());
-        let have = crew.div_ceil(self.takers(loader, loses)) as u64;
-        let workers: Vec<&report::Worker> = hands.map(|hand| &hand.row).collect();
+        let crew = self.crew(loader, stalls, lost);
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let contended = match cause {
-            Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
-            _ => shortage(workers.iter().copied()),
+            Cause::DataContended => {
+                runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
+            }
+            _ => shortage(crew.workers.iter().copied()),
         };
         let row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
-        let loader_row = of_losers.as_ref().or(row);
+        let loader_row = crew.cost.as_ref().or(row);
         let mut facts = Facts {
             cause,
             in_process,
@@ -192,10 +178,10 @@ impl Run<'_> {
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
-            workers,
-            crew,
-            have,
-            takers,
+            crew: crew.together,
+            have: crew.have,
+            takers: crew.takers,
+            workers: crew.workers,
             contended,
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
@@ -253,112 +239,6 @@ impl Run<'_> {
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
             _ => false,
-        }
-    }
-
-    /// How many of these threads take batches of a loader at the same time.
-    fn takers(&self, loader: Option<LoaderKey>, which: impl Fn(TrackId) -> bool) -> usize {
-        let waits = self.timeline.waits.iter();
-        let takes: HashSet<TrackId> = waits
-            .filter(|wait| Some(wait.loader) == loader && wait.role == Role::Batch)
-            .map(|wait| wait.track)
-            .collect();
-        let takes = |track: TrackId| takes.contains(&track) && which(track);
-        let known = |of: &&Trainer| of.track.is_some_and(&takes);
-        trainers::at_once(self.trainers.iter().filter(known)).max(1)
-    }
-
-    /// Share of the device time that is waits which were cut off.
-    pub(crate) fn cut_off(&self) -> f64 {
-        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        let cut = stalls.filter(|stall| self.was_cut_off(stall));
-        cut.map(|stall| stall.lost)
-            .sum::<Nanos>()
-            .share_of(self.device)
-    }
-
-    /// Whether a stall is a wait that the end of the run, or an exception, cut off, and no hang.
-    fn was_cut_off(&self, stall: &Stall) -> bool {
-        let wait = match stall.source {
-            Source::Wait(i) => self.timeline.waits.get(i),
-            _ => None,
-        };
-        wait.is_some_and(|wait| {
-            let hangs = wait.unfinished && wait.span.len() >= self.hang;
-            wait.failed || (wait.unfinished && !hangs)
-        })
-    }
-
-    fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {
-        let lost = stalls.iter().map(|stall| stall.lost).sum();
-        let trainers = self.that_matter(stalls, lost, |stall| stall.trainer);
-        let name = |i: usize| Some(self.trainers.get(i)?.name.clone());
-        trainers.into_iter().filter_map(name).collect()
-    }
-
-    fn names_of_devices(&self, stalls: &[&Stall], lost: Nanos) -> Vec<String> {
-        let devices = self.that_matter(stalls, lost, |stall| stall.device);
-        let name = |i: usize| Some(self.accounts.get(i)?.name.clone());
-        devices.into_iter().filter_map(name).collect()
-    }
-
-    /// What the stalls are of. Where several processes train together, only what has a share that
-    /// counts: each of them has a little of everything.
-    fn that_matter(
-        &self,
-        stalls: &[&Stall],
-        lost: Nanos,
-        of: impl Fn(&Stall) -> usize,
-    ) -> Vec<usize> {
-        let mut by: BTreeMap<usize, Nanos> = BTreeMap::new();
-        for stall in stalls {
-            *by.entry(of(stall)).or_default() += stall.lost;
-        }
-        let all = !ranks::in_lockstep(self.timeline.trace);
-        let counts = |ns: Nanos| all || ns.share_of(lost) >= SMALLEST_RANK;
-        let large = by.into_iter().filter(|&(_, ns)| counts(ns));
-        large.map(|(at, _)| at).collect()
-    }
-
-    fn place(&self, cause: Cause, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {
-        if let Some(loader) = loader {
-            let calls = if cause == Cause::DataStartup {
-                "iter() and the first next()"
-            } else {
-                "next()"
-            };
-            return format!("in {calls} of `{}`", self.timeline.loader_name(loader));
-        }
-        if cause.is_held_up() {
-            let recorded = self.accounts.iter().any(|account| account.device.is_some());
-            return match cause {
-                _ if recorded => String::new(),
-                Cause::HostPreempted => "ready to run, without a CPU".to_owned(),
-                _ => "blocked outside of the loader".to_owned(),
-            };
-        }
-        if stalls.iter().all(|stall| stall.source == Source::Thread) {
-            return "between the marked phases".to_owned();
-        }
-        if stalls.iter().all(|stall| stall.source == Source::Device) {
-            return String::new();
-        }
-        let mut names = BTreeSet::new();
-        for stall in stalls {
-            if let Source::Phase(i) = stall.source {
-                names.extend(self.timeline.phases.get(i).map(|phase| phase.name));
-            }
-        }
-        let mut names: Vec<&str> = names.iter().map(|&n| self.timeline.trace.text(n)).collect();
-        names.sort_unstable();
-        match names.as_slice() {
-            [one] => format!("in phase `{one}`"),
-            [one, two] => format!("in phases `{one}` and `{two}`"),
-            names => format!(
-                "in {} phases, `{}` and others",
-                names.len(),
-                names.first().unwrap_or(&"")
-            ),
         }
     }
 }

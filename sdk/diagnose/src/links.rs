@@ -3,7 +3,7 @@
 use crate::cause::Cause;
 use crate::device_chain;
 use crate::device_proof::Proof;
-use crate::finding::SMALLEST_RANK;
+use crate::finding_place::SMALLEST_RANK;
 use crate::piece::{Edge, PieceKind};
 use crate::ranks::{self, Lateness};
 use crate::report::Link;

@@ -75,7 +75,7 @@ fn one_of_several_causes_of_the_waits_is_not_worth_all_of_them() {
     assert!(
         first
             .assumption
-            .starts_with("with 2 workers instead of 1; "),
+            .starts_with("with 2 workers instead of 1, by what the disk gives them; "),
         "{report}"
     );
     let gone = "if this cause of the waits, 67 % of them, were gone; mean of the steady steps";

@@ -3,7 +3,7 @@
 use super::wrap::paragraph;
 use crate::links::percent;
 use crate::piece::Edge;
-use crate::report::{Finding, Link, Stall, StallState};
+use crate::report::{Finding, Link, Stall, StallState, WorkerCount};
 use crate::state_links::RUNNING;
 use crate::worker_counts::{NO_SHORTER, in_words};
 use gpustall_trace::{Nanos, TraceTime};
@@ -68,11 +68,10 @@ fn worth(finding: &Finding) -> Option<String> {
     let best = finding.step_without_loss_ns.unwrap_or(predicted);
     let if_gone = finding.without_loss_assumption.as_str();
     let assumption = finding.assumption.as_str();
-    let change = format!(
-        "a step of {} instead of {} ({assumption})",
-        time(predicted),
-        time(step)
-    );
+    let mut counts = finding.worker_counts.iter();
+    let open = counts.find(|of| of.at_most_step_ns.is_some() && of.predicted_step_ns == predicted);
+    let then = open.map_or_else(|| format!("of {}", time(predicted)), WorkerCount::in_words);
+    let change = format!("a step {then} instead of {} ({assumption})", time(step));
     if if_gone.is_empty() || if_gone == assumption {
         return Some(format!("at best {change}"));
     }

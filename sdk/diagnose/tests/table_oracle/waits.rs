@@ -119,7 +119,7 @@ impl Run {
         let there = |tid: u32| {
             let mut busy = (from..self.end).filter(|&t| self.in_stage(tid, t));
             let first = busy.next();
-            first.map(|first| (first, busy.last().unwrap_or(first) + 1))
+            first.map(|first| (first, busy.next_back().unwrap_or(first) + 1))
         };
         let there: Vec<_> = workers.iter().filter_map(|&tid| there(tid)).collect();
         let count = |t: u64| there.iter().filter(|&&span| holds(span, t)).count() as u64;
