@@ -3,7 +3,7 @@
 use crate::events::{Kind, Role, Wait};
 use crate::links::{group, percent};
 use crate::timeline::Timeline;
-use crate::window::{Trainer, Window, total, within};
+use crate::window::{Trainer, Window, during, total};
 use gpustall_trace::{Nanos, TrackId};
 use std::collections::{BTreeMap, HashSet};
 
@@ -39,7 +39,7 @@ pub(crate) fn handed_on(
     };
     let mut of_track: BTreeMap<TrackId, (Nanos, &Wait)> = BTreeMap::new();
     for wait in timeline.waits.iter().filter(takes) {
-        let length = total(&within(&window.parts, wait.span));
+        let length = total(&during(&window.parts, wait.span));
         of_track.entry(wait.track).or_insert((Nanos::ZERO, wait)).0 += length;
     }
     let (track, (in_next, wait)) = of_track

@@ -71,7 +71,7 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     };
     let parts = without(&[span], &timeline.pauses);
     for trainer in &mut trainers {
-        trainer.parts = within(&parts, trainer.span);
+        trainer.parts = during(&parts, trainer.span);
     }
     let of_device = ranks::windows(timeline, devices, (span, &trainers));
     (
@@ -104,7 +104,7 @@ pub(crate) fn total(parts: &[Interval]) -> Nanos {
 }
 
 /// What of `parts` (disjoint, in order) lies in `span`.
-pub(crate) fn within(parts: &[Interval], span: Interval) -> Vec<Interval> {
+pub(crate) fn during(parts: &[Interval], span: Interval) -> Vec<Interval> {
     let first = parts.partition_point(|part| part.end <= span.start);
     let rest = parts.get(first..).unwrap_or_default().iter();
     rest.take_while(|part| part.start < span.end)
