@@ -144,10 +144,10 @@ pub(crate) fn report(trace: &Trace) -> Report {
         .iter()
         .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
     add_notes(&mut report, job::lost_pipeline(trace), watched);
-    let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
-    report.notes.extend(handed_on.as_ref().map(HandedOn::note));
     report.notes.extend(ranks::notes(timeline));
     job::advise_on_hang(&mut report);
+    let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
+    report.notes.extend(handed_on.as_ref().map(HandedOn::note));
     let handed_on = handed_on.filter(|of| !of.watched);
     let beside = Beside { handed_on, cut_off };
     report.verdict = verdict::verdict(&report, steps.count, judges, &beside);
