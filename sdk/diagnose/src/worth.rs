@@ -52,10 +52,10 @@ pub(crate) fn worth(
             let count = counts.find(|count| count.workers == workers)?;
             let step = Nanos::new(count.predicted_step_ns);
             let with = |workers, have| {
-                let open = count.at_most_step_ns.map(Nanos::new);
-                let open = open.map_or(String::new(), |most| {
-                    format!(", up to {most} as the disk allows")
-                });
+                let open = match count.at_most_step_ns {
+                    Some(_) => ", by what the disk gives them",
+                    None => "",
+                };
                 format!("{}{open}; {mean}", with(workers, have))
             };
             (step < without.step).then(|| (step, with(workers, facts.have)))
