@@ -160,10 +160,7 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
     let workers = facts.fitting().map(|fitting| (fitting, facts.have));
     let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
     if !told.is_empty() {
-        return Remedy {
-            text: told,
-            workers: facts.more_readers(),
-        };
+        return facts.with_readers(told);
     }
     match (facts.cause, facts.framework) {
         (cause, Framework::PyTorch) if cause.is_data() => pytorch::loader(facts),
@@ -173,10 +170,21 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
 }
 
 impl Facts<'_> {
-    /// What is tried for batches that wait for a disk or a peer is more workers: how many.
-    fn more_readers(&self) -> Option<u64> {
+    /// The advice with the number of workers in its place, where more of them are tried since who waits
+    /// for a disk or a peer needs no CPU, and one is predicted to be worth something.
+    fn with_readers(&self, told: String) -> Remedy {
         let reads = self.cause == Cause::DataIo && !self.kernel.disk_is_limit();
-        let need = self.need().filter(|_| reads)?;
-        (need.gains && need.workers > self.have).then_some(need.workers)
+        let need = self.need().filter(|need| reads && need.gains);
+        let Some(need) = need.filter(|need| need.workers > self.have) else {
+            return told.into();
+        };
+        let n = need.workers;
+        let numbered = told
+            .replace(".num_workers(n)", &format!(".num_workers({n})"))
+            .replace("num_workers=n", &format!("num_workers={n}"));
+        match numbered == told {
+            true => told.into(),
+            false => Remedy::with_workers(numbered, n),
+        }
     }
 }
