@@ -169,11 +169,7 @@ fn main() -> anyhow::Result<()> {
 
 fn run(args: &Args, path: &Path) -> anyhow::Result<()> {
     warm_up(args.batch_size, &args.out, &args.device.device())?;
-    let samples = Samples::create(
-        path,
-        args.steps * args.batch_size,
-        args.kib * 1024 / BLOCK,
-    )?;
+    let samples = Samples::create(path, args.steps * args.batch_size, args.kib * 1024 / BLOCK)?;
     let record = |workers: usize| -> anyhow::Result<Way> {
         let name = format!("workers-{workers}");
         let way = Way::run(&name, &args.out, &args.device.device(), || {

@@ -187,6 +187,7 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
             step: prediction.as_ref().map(|p| p.step),
+            steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
             counts: Vec::new(),
         };
         // Where workers hold each other up, or the end of an epoch does, more of them are no faster.

@@ -1,6 +1,7 @@
 //! How many workers a loader needs. The numbers that a remedy names and the table of worker counts
 //! come from here, so that they agree.
 
+use crate::disk::Made;
 use crate::framework::Framework;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
@@ -112,11 +113,13 @@ impl Facts<'_> {
         };
         let read = loader.production_read.min(unhindered);
         let disk = loader.disk.filter(|_| read > Nanos::ZERO)?;
-        Some(Reading {
-            disk,
-            read,
+        let made = Made {
             workers: workers.max(1) as u64,
-        })
+            read,
+            other: unhindered - read,
+        };
+        let step = self.steady;
+        Some(Reading { disk, made, step })
     }
 
     /// What the numbers of workers take for granted about the disk.

@@ -54,6 +54,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) rest: Option<Nanos>,
     /// Mean step as it is.
     pub(crate) step: Option<Nanos>,
+    /// Mean steady step.
+    pub(crate) steady: Option<Nanos>,
     /// The predicted step for each number of workers; empty if it is not known.
     pub(crate) counts: Vec<WorkerCount>,
 }

@@ -1,6 +1,6 @@
 //! The predicted step for each number of workers.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Made};
 use crate::pipeline::Pipeline;
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
@@ -31,12 +31,13 @@ pub(crate) struct Costs {
     pub(crate) reading: Option<Reading>,
 }
 
-/// What batches wait for a disk, and with how many workers that was measured.
+/// What batches wait for a disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reading {
     pub(crate) disk: Disk,
-    pub(crate) read: Nanos,
-    pub(crate) workers: u64,
+    pub(crate) made: Made,
+    /// The mean step as it is, where it is known.
+    pub(crate) step: Option<Nanos>,
 }
 
 /// Where the longest step is longer than the shortest by no more than this share of the step as it is,
@@ -78,7 +79,7 @@ impl Costs {
                 .map(|workers| self.count(workers, self.unhindered))
                 .collect();
         };
-        let had = reading.workers.div_ceil(self.takers.max(1));
+        let had = reading.made.workers.div_ceil(self.takers.max(1));
         let now = self.count(had, self.unhindered);
         let reach = reading.disk.known().reach();
         let far = had.saturating_mul(reach.unwrap_or(4));
@@ -96,26 +97,31 @@ impl Costs {
 
     /// The same, where the disk may be the limit; `now` is with the workers that there were.
     fn with_disk(&self, reading: &Reading, workers: u64, now: WorkerCount) -> WorkerCount {
-        let other = self.unhindered - reading.read;
-        let disk = &reading.disk;
+        let other = reading.made.other;
         // The workers of all that take batches read from it.
         let readers = workers.saturating_mul(self.takers.max(1));
-        let (least, most) = disk.read_with(readers, reading.workers, reading.read, other);
+        let (least, most) = reading.disk.read_with(readers, &reading.made);
         let short = self.count(workers, other + least);
-        let long = self.count(workers, other + most);
-        let (at_least, at_most) = (short.predicted_step_ns, long.predicted_step_ns);
+        let modelled = now.predicted_step_ns;
+        let step = reading.step.map_or(modelled, |step| step.get());
+        let (mut at_least, mut at_most) = (short.predicted_step_ns, step);
+        if readers <= reading.made.workers {
+            at_most = self.count(workers, other + most).predicted_step_ns;
+        } else if reading.disk.known().reach().is_none() {
+            // Where nothing becomes faster, the step as it is counts more than how it is made up.
+            let changes = at_least as f64 / modelled.max(1) as f64;
+            at_least = ((step as f64 * changes) as u64).max(self.rest.get());
+        }
         let open = at_most.saturating_sub(at_least) as f64;
-        let one = open <= ONE_NUMBER * now.predicted_step_ns as f64
-            && open <= ONE_NUMBER_OF_ITSELF * at_least as f64;
-        match one {
-            true => WorkerCount {
-                predicted_step_ns: at_least.midpoint(at_most.max(at_least)),
-                ..short
+        let one =
+            open <= ONE_NUMBER * step as f64 && open <= ONE_NUMBER_OF_ITSELF * at_least as f64;
+        WorkerCount {
+            predicted_step_ns: match one {
+                true => at_least.midpoint(at_most.max(at_least)),
+                false => at_least,
             },
-            false => WorkerCount {
-                at_most_step_ns: Some(at_most),
-                ..short
-            },
+            at_most_step_ns: (!one).then_some(at_most),
+            ..short
         }
     }
 

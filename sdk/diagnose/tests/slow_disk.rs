@@ -3,7 +3,10 @@
 mod common;
 mod simulated_disk;
 
+use common::V;
+use common::kernel::blocked;
 use gpustall_diagnose::{Report, WorkerCount, diagnose};
+use gpustall_trace::vocab::{arg, cat};
 use simulated_disk::{Disk, Job};
 
 /// A predicted gain may be off by so much of the true one, as elsewhere.
@@ -63,7 +66,7 @@ fn job(disk: Disk, workers: usize) -> Job {
         disk,
         workers,
         batches: 480,
-        reads_a_batch: 32,
+        reads_a_batch: 24,
         item: 20,
         collate: 300,
         rest: 100,
@@ -178,4 +181,49 @@ fn one_reader_says_nothing_about_several_and_the_report_says_so() {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(text.contains("never more than one at once"), "{text}");
     }
+}
+
+/// One worker, that reads in the order of the file: the kernel has three requests in flight ahead of it,
+/// which share the disk.
+#[test]
+fn requests_that_the_kernel_has_in_flight_ahead_of_one_reader_say_what_several_readers_get() {
+    let mut b = common::Builder::new();
+    let (main, worker) = (b.thread(100, "main"), b.thread(101, "dataloader-0"));
+    let lanes = [2001, 2002, 2003].map(|tid| b.lane(tid));
+    let (mut at, mut read) = (0, 0);
+    for step in 0..60 {
+        let start = at;
+        for _ in 0..20 {
+            // Of three one is done every 300 us; now and then there are two, of which one is every 300.
+            let ahead = if read % 5 == 0 { 2 } else { 3 };
+            let args = [
+                (arg::THREAD, V::N(101)),
+                (arg::BYTES, V::N(131_072)),
+                (arg::DISK, V::S("vda")),
+            ];
+            let lane = lanes[(read % 3) as usize];
+            let begun = (at + 300_u64).saturating_sub(300 * ahead);
+            b.slice(lane, cat::BLOCK_IO, "read", (begun, at + 300), &args);
+            b.off(
+                101,
+                blocked("file read", "folio_wait_bit_common"),
+                (at, at + 290),
+            );
+            at += 300;
+            read += 1;
+        }
+        b.stage(worker, cat::DATA_GET, step, None, (start, at));
+        b.wait(main, "train", (0, step), Some((step, 101)), (start, at));
+        b.off(100, blocked("futex", "futex_wait"), (start, at));
+        b.step("train", 0, step, 100, (start, at + 50));
+        at += 50;
+    }
+    for tid in [100, 101] {
+        b.watch(tid, (0, at), &[]);
+    }
+    let report = diagnose(&b.build(at));
+    let four = count(&report, 4).expect("four workers are predicted");
+    let now = report.findings[0].step_ns.expect("a step") as f64;
+    assert_eq!(four.at_most_step_ns, None, "{report}");
+    assert!(four.predicted_step_ns as f64 > 0.9 * now, "{report}");
 }

@@ -43,6 +43,16 @@ pub(crate) struct Disk {
     held_back: bool,
 }
 
+/// What a batch took to make, and with how many workers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Made {
+    pub(crate) workers: u64,
+    /// The wait for the disk.
+    pub(crate) read: Nanos,
+    /// All else, without the wait for a CPU.
+    pub(crate) other: Nanos,
+}
+
 /// What is known about more readers at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Known {
@@ -139,35 +149,29 @@ impl Disk {
         }
     }
 
-    /// The shortest and the longest time that a batch waits for the disk, where `workers` make
-    /// batches: it was `read` with `have` of them, and `other` is what else a batch takes.
-    pub(crate) fn read_with(
-        &self,
-        workers: u64,
-        have: u64,
-        read: Nanos,
-        other: Nanos,
-    ) -> (Nanos, Nanos) {
-        if workers == have || read == Nanos::ZERO {
-            return (read, read);
+    /// The shortest and the longest time that a batch waits for the disk, where so many workers make
+    /// batches, of which `was` says what they took. With more workers than there were, the longest is
+    /// that of a disk that gives all of them together no more than it gave.
+    pub(crate) fn read_with(&self, workers: u64, was: &Made) -> (Nanos, Nanos) {
+        if workers == was.workers || was.read == Nanos::ZERO {
+            return (was.read, was.read);
         }
-        let (waits, other) = (read.get() as f64, other.get() as f64);
-        let (now, then) = (have as f64, workers as f64);
+        let [read, other] = [was.read, was.other].map(|of| of.get() as f64);
+        let (now, then) = (was.workers as f64, workers as f64);
         let per_batch = |slows: f64| {
             let rate = Rate {
                 readers: self.readers,
-                given: self.readers / waits,
+                given: self.readers / read,
                 slows,
                 most: self.most.max(self.readers),
             };
             then / closed::batches(&rate, then, other) - other
         };
-        // What a disk gives to more of them it may also not give: no more than it gave is certain.
-        let as_now = then / now * (waits + other) - other;
+        let as_now = then / now * (read + other) - other;
         let goes_on = per_batch(self.slowing.least);
-        let (least, longest) = match workers > have {
+        let (least, longest) = match workers > was.workers {
             // A limit on what reaches the disk takes its time, whatever else a worker does.
-            true if self.held_back => (as_now, as_now),
+            _ if self.held_back => (as_now, as_now),
             true => (goes_on.min(as_now), as_now),
             false => {
                 let held_up = per_batch(self.slowing.most);

@@ -1,8 +1,6 @@
 use super::*;
 use gpustall_trace::TraceTime;
 
-const US: f64 = 1000.0;
-
 /// Three workers that each read for 100 us and then do something else for as long as that, three
 /// times; the disk serves all at once.
 fn three_apart() -> Vec<Interval> {
@@ -13,15 +11,20 @@ fn three_apart() -> Vec<Interval> {
     (0..300).map(|i| span(i * 67)).collect()
 }
 
-fn us(time: f64) -> Nanos {
-    Nanos::new((time * US) as u64)
+/// So many workers, which wait for the disk for 100 us and do something else for as long.
+fn made(workers: u64) -> Made {
+    Made {
+        workers,
+        read: Nanos::new(100_000),
+        other: Nanos::new(100_000),
+    }
 }
 
 #[test]
 fn with_the_workers_that_there_were_a_batch_waits_as_it_did() {
     let disk = Disk::of_spans(&three_apart(), 1.0, false, 100);
-    let read = us(100.0);
-    assert_eq!(disk.read_with(3, 3, read, us(100.0)), (read, read));
+    let read = made(3).read;
+    assert_eq!(disk.read_with(3, &made(3)), (read, read));
 }
 
 #[test]
@@ -29,7 +32,7 @@ fn without_evidence_more_workers_are_as_slow_as_before_or_as_fast_each() {
     let alone: Vec<Interval> = three_apart().into_iter().step_by(3).collect();
     let disk = Disk::of_spans(&alone, 1.0, false, 100);
     assert_eq!(disk.known(), Known::UpTo(1));
-    let (least, most) = disk.read_with(4, 1, us(100.0), us(100.0));
+    let (least, most) = disk.read_with(4, &made(1));
     assert!(least.get().abs_diff(100_000) < 1000, "{least}");
     // Four batches in 800 us, as one in 200.
     assert!(most.get().abs_diff(700_000) < 1000, "{most}");
@@ -39,7 +42,7 @@ fn without_evidence_more_workers_are_as_slow_as_before_or_as_fast_each() {
 fn what_holds_reads_back_gives_no_more_to_anybody() {
     let disk = Disk::of_spans(&three_apart(), 1.0, true, 100);
     assert_eq!(disk.known(), Known::HeldBack);
-    let (least, most) = disk.read_with(6, 3, us(100.0), us(100.0));
+    let (least, most) = disk.read_with(6, &made(3));
     // Six batches in the time in which six were made: 400 us, of which 100 are something else.
     assert_eq!(least, most);
     assert!(least.get().abs_diff(300_000) < 10, "{least}");

@@ -1,14 +1,17 @@
 //! A loader's workers that read from a disk, played through event by event, and the trace that the
 //! recorders would make of it.
+#![allow(
+    missing_docs,
+    unreachable_pub,
+    reason = "it is a part of the tests that use it"
+)]
 
-use crate::common::Builder;
 use crate::common::kernel::blocked;
+use crate::common::{Builder, V};
 use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-
-use crate::common::V;
 
 /// What serves the reads, times in microseconds.
 #[derive(Debug, Clone, Copy)]
