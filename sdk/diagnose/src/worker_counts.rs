@@ -110,7 +110,8 @@ impl Costs {
         } else if reading.disk.known().reach().is_none() {
             // Where nothing becomes faster, the step as it is counts more than how it is made up.
             let changes = at_least as f64 / modelled.max(1) as f64;
-            at_least = ((step as f64 * changes) as u64).max(self.rest.get());
+            at_least = (step as f64 * changes.min(1.0)) as u64;
+            at_least = at_least.max(self.rest.get().min(step));
         }
         let open = at_most.saturating_sub(at_least) as f64;
         let one =
