@@ -15,10 +15,10 @@ const WRONG: [&str; 12] = [
     "( ",
     " ()",
     ", ,",
-    "1 workers",
-    "1 times",
-    "1 threads",
-    "instead of 0",
+    " 1 workers",
+    " 1 times",
+    " 1 threads",
+    "instead of 0,",
     "mostly not watched",
     "unknown worker, which",
 ];
@@ -35,25 +35,30 @@ fn sentences(finding: &Finding) -> Vec<&str> {
     links.chain(own).collect()
 }
 
-fn check(report: &Report) {
+/// What reads wrong in a report.
+fn wrong(report: &Report) -> Vec<String> {
     let of_findings = report.findings.iter().flat_map(sentences);
     let notes = report.notes.iter().map(String::as_str);
-    for sentence in of_findings.chain(notes).chain([report.verdict.as_str()]) {
-        for wrong in WRONG {
-            assert!(
-                !sentence.contains(wrong),
-                "`{wrong}` in `{sentence}`\n{report}"
-            );
-        }
-        assert_eq!(sentence, sentence.trim(), "{report}");
-    }
+    let all = of_findings.chain(notes).chain([report.verdict.as_str()]);
+    let reads_wrong = |sentence: &&str| {
+        let slip = WRONG
+            .iter()
+            .any(|wrong| format!(" {sentence}").contains(wrong));
+        slip || *sentence != sentence.trim()
+    };
+    let mut wrong: Vec<String> = all.filter(reads_wrong).map(str::to_owned).collect();
     for finding in &report.findings {
-        assert!(finding.predicted_step_ns <= finding.step_ns, "{report}");
-        assert!(finding.step_without_loss_ns <= finding.step_ns, "{report}");
-        let names = finding.remedy.contains("num_workers(") && !finding.remedy.contains("(n)");
-        let told = finding.assumption.starts_with("with ");
-        assert!(!told || names, "workers that no remedy names: {report}");
+        let (remedy, assumed) = (&finding.remedy, &finding.assumption);
+        let step = finding.step_ns;
+        if finding.predicted_step_ns > step || finding.step_without_loss_ns > step {
+            wrong.push(format!("longer than now: {finding:?}"));
+        }
+        let names = remedy.contains("num_workers(") && !remedy.contains("num_workers(n)");
+        if assumed.starts_with("with ") && !names {
+            wrong.push(format!("`{assumed}`, and the remedy is `{remedy}`"));
+        }
     }
+    wrong
 }
 
 #[test]
@@ -65,7 +70,7 @@ fn no_sentence_of_a_report_reads_wrong() {
             .wrapping_add(1);
         (state >> 48) as u16
     };
-    let mut found = 0;
+    let (mut found, mut slips) = (0, Vec::new());
     for turn in 0..800 {
         let draws: Vec<u16> = (0..500).map(|_| number()).collect();
         let mut tape = Tape::new(&draws);
@@ -75,7 +80,10 @@ fn no_sentence_of_a_report_reads_wrong() {
         };
         let report = diagnose(&trace);
         found += report.findings.len();
-        check(&report);
+        slips.extend(wrong(&report));
     }
     assert!(found > 400, "{found}");
+    slips.sort_unstable();
+    slips.dedup();
+    assert!(slips.is_empty(), "{}", slips.join("\n"));
 }
