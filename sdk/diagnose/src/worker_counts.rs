@@ -104,14 +104,14 @@ impl Costs {
         let short = self.count(workers, other + least);
         let modelled = now.predicted_step_ns;
         let step = reading.step.map_or(modelled, |step| step.get());
+        // The step as it is counts more than how it is made up: it stays, where nothing gets faster.
+        let as_it_is = |ns: u64| (step as f64 * ns as f64 / modelled.max(1) as f64) as u64;
         let (mut at_least, mut at_most) = (short.predicted_step_ns, step);
         if readers <= reading.made.workers {
-            at_most = self.count(workers, other + most).predicted_step_ns;
+            at_least = as_it_is(at_least);
+            at_most = as_it_is(self.count(workers, other + most).predicted_step_ns);
         } else if reading.disk.known().reach().is_none() {
-            // Where nothing becomes faster, the step as it is counts more than how it is made up.
-            let changes = at_least as f64 / modelled.max(1) as f64;
-            at_least = (step as f64 * changes.min(1.0)) as u64;
-            at_least = at_least.max(self.rest.get().min(step));
+            at_least = as_it_is(at_least.min(modelled)).max(self.rest.get().min(step));
         }
         let open = at_most.saturating_sub(at_least) as f64;
         let one =
