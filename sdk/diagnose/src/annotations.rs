@@ -15,6 +15,8 @@ impl Timeline<'_> {
             return;
         }
         let own_steps = !self.steps.is_empty();
+        // In old files what the user marks stands among the operators.
+        let old = self.trace.meta.recorder == "kineto (legacy)";
         let mut trainers = HashSet::new();
         for slice in &self.trace.slices {
             let user = Some(slice.cat) == annotation;
@@ -28,18 +30,25 @@ impl Timeline<'_> {
                 }
                 Some(Meaning::Step(_)) => {}
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
-                // In old files what the user marks stands among the operators.
                 Some(Meaning::Data) => self.foreign_wait(slice, None),
                 Some(Meaning::Framework | Meaning::Compiles) => self.foreign_phase(slice),
+                Some(Meaning::Marked) if user || old => self.foreign_phase(slice),
                 None if user => self.foreign_phase(slice),
-                None => {}
+                Some(Meaning::Marked) | None => {}
             }
+        }
+        self.merge_nested_waits();
+        self.take_steps_of_loop();
+        if self.steps_of_loop {
+            let of_step = self.steps.first().and_then(|step| step.thread);
+            let tracks = self.waits.iter().map(|wait| wait.track);
+            let of_trainer = |&track: &TrackId| self.trace.track(track).map(|t| t.tid) == of_step;
+            trainers.extend(tracks.filter(of_trainer));
         }
         self.foreign = !own_steps && !self.steps.is_empty();
         if self.foreign {
             self.tell_waits_of_trainers(&trainers);
         }
-        self.merge_nested_waits();
     }
 
     fn foreign_step(&mut self, slice: &Slice, number: u64) {

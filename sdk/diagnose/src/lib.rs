@@ -43,6 +43,7 @@ mod kernel_advice;
 mod links;
 mod loader_waits;
 mod loaders;
+mod loop_steps;
 mod maker;
 mod names;
 mod need;

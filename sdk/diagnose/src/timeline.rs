@@ -34,6 +34,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) serves: HashMap<TrackId, (LoaderKey, TrackId)>,
     /// Whether the steps are another profiler's.
     pub(crate) foreign: bool,
+    /// Whether they are taken from the calls of the loop, as nothing marks them.
+    pub(crate) steps_of_loop: bool,
     /// Whether a worker is a Python process, of which one thread makes batches, another sends them,
     /// and only one of them runs at a time.
     pub(crate) sends_aside: bool,
@@ -59,6 +61,7 @@ impl<'a> Timeline<'a> {
             stages: Stages::default(),
             serves: HashMap::new(),
             foreign: false,
+            steps_of_loop: false,
             sends_aside: marked(trace),
             meanings: foreign::meanings(trace),
             kernel: Threads::default(),

@@ -182,7 +182,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "marked",
         charges: "host.metrics, host.checkpoint",
-        definition: "The host is in a phase whose name starts with `metric` or `checkpoint`.",
+        definition: "The host is in a phase whose name starts with `metric` or `checkpoint`, or \
+            says so in another way (`compute_metrics`, `save_checkpoint`).",
         test: |m| match m.host() {
             Some(Activity::Marked(cause)) => Some(cause),
             _ => None,

@@ -47,8 +47,9 @@ pub const TRAINER_RULES: [TrainerRule; 6] = [
     TrainerRule {
         id: "marked",
         charges: "host.metrics, host.checkpoint",
-        definition: "The thread is in a phase whose name starts with `metric` or `checkpoint`; of \
-            nested ones the innermost such counts.",
+        definition: "The thread is in a phase whose name starts with `metric` or `checkpoint`, or \
+            says so in another way (`compute_metrics`, `save_checkpoint`); of nested ones the \
+            innermost such counts.",
         test: |m| m.marked.map(Some),
     },
     TrainerRule {
