@@ -1,15 +1,16 @@
-//! Steps of a file of another profiler that marks none: the loop is known by what it calls.
+//! Steps of a file of PyTorch that marks none: the loop is known by what it calls.
 
-use crate::events::{Kind, LoaderKey, Step};
-use crate::foreign::is_optimizer_step;
+use crate::events::{Kind, LoaderKey, Step, Wait};
+use crate::foreign::{Meaning, is_optimizer_step};
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, TraceTime, TrackId};
 use std::collections::BTreeMap;
 
 impl Timeline<'_> {
-    /// Takes the steps from the calls of a loop, where the file marks none: a step begins with the first
-    /// `next()` after an optimizer's step; without an optimizer, with each `next()`; without a loader,
-    /// where an optimizer's step ends. The part before the first and after the last is none.
+    /// Takes the steps from the calls of a loop that PyTorch names, where the file marks none: a step
+    /// begins with the first wait for data after an optimizer's step; without an optimizer, with each
+    /// `next()` of a loader; without waits, where an optimizer's step ends. The part before the first
+    /// and after the last is none.
     pub(crate) fn take_steps_of_loop(&mut self) {
         if !self.steps.is_empty() || self.waits.iter().any(|wait| !wait.annotated) {
             return;
@@ -48,8 +49,16 @@ impl Timeline<'_> {
             most.map(|(track, _)| track)
         };
         let optimizers = self.phases.iter().filter(|phase| self.is_step(phase.name));
-        most(&mut optimizers.map(|phase| phase.track))
-            .or_else(|| most(&mut self.waits.iter().map(|wait| wait.track)))
+        most(&mut optimizers.map(|phase| phase.track)).or_else(|| {
+            let waits = self.waits.iter().filter(|wait| self.is_loader(wait));
+            most(&mut waits.map(|wait| wait.track))
+        })
+    }
+
+    /// Whether it is PyTorch that says what is waited for, and not the user.
+    fn is_loader(&self, wait: &Wait) -> bool {
+        let meaning = wait.loader.name.and_then(|name| self.meanings.get(&name));
+        matches!(meaning, Some(Meaning::Loader(_)))
     }
 
     fn is_step(&self, name: gpustall_trace::Symbol) -> bool {

@@ -25,6 +25,7 @@ pub(crate) struct Categories {
     pub(crate) cuda_driver: Option<Symbol>,
     pub(crate) cuda_sync: Option<Symbol>,
     pub(crate) cpu_op: Option<Symbol>,
+    pub(crate) overhead: Option<Symbol>,
     pub(crate) user_annotation: Option<Symbol>,
     pub(crate) span: Option<Symbol>,
 }
@@ -90,6 +91,7 @@ impl Names {
                 cuda_driver: find(cat::CUDA_DRIVER),
                 cuda_sync: find(cat::CUDA_SYNC),
                 cpu_op: find(cat::CPU_OP),
+                overhead: find(cat::OVERHEAD),
                 user_annotation: find(cat::USER_ANNOTATION),
                 span: find(cat::SPAN),
             },
