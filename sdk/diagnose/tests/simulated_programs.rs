@@ -82,6 +82,9 @@ fn try_all(programs: &[Program]) {
                 .iter()
                 .map(|(cause, share)| format!("{cause} {:.0}", *share * 100.0))
                 .collect();
+            if !only.is_empty() {
+                println!("{report}");
+            } // VERBOSE
             let wrong = wrong(&machine, expected, &report);
             let mark = if wrong.is_empty() { "right" } else { "WRONG" };
             println!(
