@@ -11,6 +11,7 @@ impl Timeline<'_> {
     /// Reads the annotations. Steps of our own come before those of another profiler.
     pub(crate) fn take_annotations(&mut self) {
         let (annotation, op) = (self.names.cat.user_annotation, self.names.cat.cpu_op);
+        let python = self.names.cat.python_function;
         if annotation.is_none() && op.is_none() {
             return;
         }
@@ -20,7 +21,8 @@ impl Timeline<'_> {
         let mut trainers = HashSet::new();
         for slice in &self.trace.slices {
             let user = Some(slice.cat) == annotation;
-            if !user && Some(slice.cat) != op {
+            let frame = python.is_some() && Some(slice.cat) == python;
+            if !user && !frame && Some(slice.cat) != op {
                 continue;
             }
             match self.meanings.get(&slice.name).copied() {
@@ -32,9 +34,9 @@ impl Timeline<'_> {
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
                 Some(Meaning::Data) => self.foreign_wait(slice, None),
                 Some(Meaning::Framework | Meaning::Compiles) => self.foreign_phase(slice),
-                Some(Meaning::Marked) if user || old => self.foreign_phase(slice),
+                Some(Meaning::Marked(_)) if user || frame || old => self.foreign_phase(slice),
                 None if user => self.foreign_phase(slice),
-                Some(Meaning::Marked) | None => {}
+                Some(Meaning::Marked(_)) | None => {}
             }
         }
         self.merge_nested_waits();
@@ -107,6 +109,7 @@ impl Timeline<'_> {
     fn merge_nested_waits(&mut self) {
         self.waits
             .sort_by_key(|wait| (wait.span.start, Reverse(wait.span.end)));
+        let meanings = &self.meanings;
         let mut kept: Vec<Wait> = Vec::with_capacity(self.waits.len());
         let mut last: HashMap<TrackId, usize> = HashMap::new();
         for wait in self.waits.drain(..) {
@@ -116,7 +119,8 @@ impl Timeline<'_> {
             let outer = last.get(&wait.track).copied();
             match outer.and_then(|i| kept.get_mut(i)) {
                 Some(outer) if inside(outer.span) && wait.annotated => {
-                    if outer.annotated && wait.in_process.is_some() {
+                    let loader = wait.loader.name.and_then(|name| meanings.get(&name));
+                    if outer.annotated && matches!(loader, Some(Meaning::Loader(_))) {
                         outer.in_process = wait.in_process;
                         outer.loader = wait.loader;
                     }

@@ -177,6 +177,9 @@ impl Cause {
         if starts("checkpoint") {
             return Some(Cause::HostCheckpoint);
         }
+        if !mentions(name, "metrics") && !mentions(name, "checkpoint") && !mentions(name, "ckpt") {
+            return None;
+        }
         let words = words(name);
         let any = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
         let saves = any(&[
@@ -214,6 +217,12 @@ impl Cause {
             Data | DataCompute | DataContended | DataIo | DataMemory | DataLock | DataWorkerLimit
         )
     }
+}
+
+/// Whether a name has these letters, whatever their case.
+fn mentions(name: &str, letters: &str) -> bool {
+    let mut places = name.as_bytes().windows(letters.len());
+    places.any(|place| place.eq_ignore_ascii_case(letters.as_bytes()))
 }
 
 /// The words of a name, in lower case: `ModelCheckpoint.on_train_end` has five.

@@ -87,7 +87,7 @@ pub(crate) fn charge(timeline: &Timeline<'_>, waits: &Waits, trainers: &[Trainer
     });
     let phases = timeline.phases.iter().enumerate();
     let phases = phases
-        .filter(|(_, phase)| Cause::of_phase(timeline.trace.text(phase.name)).is_some())
+        .filter(|(_, phase)| timeline.cause_of_phase(phase.name).is_some())
         .map(|(i, phase)| {
             let span = phase.span;
             (phase.track, Source::Phase(i), Claim { span, rank: 0 })
@@ -182,8 +182,8 @@ impl Charging<'_> {
                 }
                 Some(Source::Phase(i)) => {
                     let phase = self.timeline.phases.get(i);
-                    let name = phase.map_or("", |phase| self.timeline.trace.text(phase.name));
-                    self.own(Source::Phase(i), Cause::of_phase(name), part.span);
+                    let cause = phase.and_then(|phase| self.timeline.cause_of_phase(phase.name));
+                    self.own(Source::Phase(i), cause, part.span);
                 }
                 _ => self.own(Source::Thread, None, part.span),
             }

@@ -27,8 +27,8 @@ pub(crate) enum Meaning {
     Framework,
     /// A part of `torch.compile`, which stands among the operators.
     Compiles,
-    /// A stretch that the user named after what stands for a cause.
-    Marked,
+    /// A stretch that the user named after what stands for a cause, or a function that does it.
+    Marked(Cause),
 }
 
 /// The names of a trace that mean something.
@@ -57,13 +57,35 @@ fn meaning(name: &str) -> Option<Meaning> {
     if name.ends_with(COMPILES) {
         return Some(Meaning::Compiles);
     }
+    if name.contains(".py(") {
+        return of_frame(name);
+    }
     if is_data(name) {
         return Some(Meaning::Data);
     }
     // Operators have such names too: `CheckpointFunctionBackward` computes once more.
     let operator = name.contains("::") || name.contains("Function") || name.contains("Backward");
-    let marked = !operator && Cause::of_phase(name).is_some();
-    marked.then_some(Meaning::Marked)
+    let marked = Cause::of_phase(name).filter(|_| !operator);
+    marked.map(Meaning::Marked)
+}
+
+/// What a function of Python is known for, by the name that the profiler gives its frame:
+/// `torch/serialization.py(945): save`. An iterator's `__next__` that is written in Python gives data.
+fn of_frame(name: &str) -> Option<Meaning> {
+    let (place, function) = name.split_once("): ")?;
+    let (path, _) = place.rsplit_once(".py(")?;
+    let saves = path.ends_with("torch/serialization")
+        || path.ends_with("safetensors/torch")
+        || path.contains("torch/distributed/checkpoint/");
+    if function == "__next__" {
+        Some(Meaning::Data)
+    } else if saves && function.starts_with("save") {
+        Some(Meaning::Marked(Cause::HostCheckpoint))
+    } else if path.ends_with("torchmetrics/metric") || path.contains("sklearn/metrics/") {
+        Some(Meaning::Marked(Cause::HostMetrics))
+    } else {
+        None
+    }
 }
 
 /// Whether PyTorch gives this name to a call of an optimizer.
@@ -152,7 +174,12 @@ mod tests {
         ] {
             assert_eq!(meaning(name), Some(Meaning::Data), "{name}");
         }
-        assert_eq!(meaning("save_checkpoint"), Some(Meaning::Marked));
+        let checkpoint = Some(Meaning::Marked(Cause::HostCheckpoint));
+        assert_eq!(meaning("save_checkpoint"), checkpoint);
+        assert_eq!(meaning("torch/serialization.py(945): save"), checkpoint);
+        assert_eq!(meaning("torch/serialization.py(945): load"), None);
+        assert_eq!(meaning("loader.py(7): __next__"), Some(Meaning::Data));
+        assert_eq!(meaning("metrics/data_next.py(7): main"), None);
         for name in [
             "CheckpointFunction",
             "DataParallel.forward",

@@ -1,7 +1,8 @@
 //! From a trace to what the diagnosis talks about: steps, waits, phases, pauses.
 
+use crate::cause::Cause;
 use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
-use crate::foreign::{self, Meanings};
+use crate::foreign::{self, Meaning, Meanings};
 use crate::framework::marked;
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
@@ -237,6 +238,14 @@ impl<'a> Timeline<'a> {
                         .or_insert((wait.loader, wait.track));
                 }
             }
+        }
+    }
+
+    /// The cause that the name of a phase stands for.
+    pub(crate) fn cause_of_phase(&self, name: Symbol) -> Option<Cause> {
+        match self.meanings.get(&name) {
+            Some(&Meaning::Marked(cause)) => Some(cause),
+            _ => Cause::of_phase(self.trace.text(name)),
         }
     }
 

@@ -9,7 +9,7 @@ use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::read_any;
 use simulated::machine::Machine;
 use simulated::writing::{EVERY, Writing};
-use simulated::{NOTHING, Program, healthy, rare, starved_data, starved_host, unmarked};
+use simulated::{NOTHING, Program, frames, healthy, rare, starved_data, starved_host, unmarked};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Percent of the window that shares may be off.
@@ -126,6 +126,11 @@ fn a_device_that_waits_for_the_host_or_for_others_is_told_why() {
 #[test]
 fn a_program_of_a_rarer_kind_is_told_right() {
     try_all(&rare::RARE);
+}
+
+#[test]
+fn what_nobody_marked_is_known_by_its_function() {
+    try_all(&frames::FRAMES);
 }
 
 #[test]

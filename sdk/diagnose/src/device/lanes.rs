@@ -79,7 +79,7 @@ impl Lanes {
             claim(wait.track, wait.span, 1, Doing::Wait(i), activity);
         }
         for (i, phase) in timeline.phases.iter().enumerate() {
-            if let Some(activity) = phase_activity(timeline.trace.text(phase.name)) {
+            if let Some(activity) = phase_activity(timeline, phase.name) {
                 claim(phase.track, phase.span, 1, Doing::Phase(i), activity);
             }
         }
@@ -255,7 +255,8 @@ fn pinning<'a>(timeline: &'a Timeline<'_>) -> impl Iterator<Item = &'a Slice> {
 }
 
 /// What a phase of this name says, if it says anything.
-fn phase_activity(name: &str) -> Option<Activity> {
+fn phase_activity(timeline: &Timeline<'_>, phase: Symbol) -> Option<Activity> {
+    let name = timeline.trace.text(phase);
     let lower = name.get(..16.min(name.len())).map(str::to_ascii_lowercase);
     let starts = |head| lower.as_ref().is_some_and(|name| name.starts_with(head));
     if starts("compile") || starts("autotune") || name.ends_with(COMPILES) {
@@ -264,5 +265,5 @@ fn phase_activity(name: &str) -> Option<Activity> {
     if starts("stag") {
         return Some(Activity::Stages);
     }
-    Cause::of_phase(name).map(Activity::Marked)
+    timeline.cause_of_phase(phase).map(Activity::Marked)
 }

@@ -101,6 +101,11 @@ impl Machine {
         self.around("user_annotation", name, inside)
     }
 
+    /// A function of Python, where the profiler was asked for stacks.
+    pub fn frame(&mut self, name: &str, inside: impl FnOnce(&mut Self)) -> (u64, u64) {
+        self.around("python_function", name, inside)
+    }
+
     /// An operator.
     pub fn op(&mut self, name: &str, inside: impl FnOnce(&mut Self)) {
         self.around("cpu_op", name, |m| {
