@@ -284,7 +284,10 @@ impl Run<'_> {
             };
         }
         if stalls.iter().all(|stall| stall.source == Source::Thread) {
-            return "between the marked phases".to_owned();
+            return match self.timeline.foreign && self.timeline.names.cat.cpu_op.is_some() {
+                true => "outside of the operators".to_owned(),
+                false => "between the marked phases".to_owned(),
+            };
         }
         if stalls.iter().all(|stall| stall.source == Source::Device) {
             return String::new();

@@ -65,6 +65,7 @@ mod thread_table;
 mod threads;
 mod timeline;
 mod trainers;
+mod unmarked;
 mod verdict;
 mod wait_cause;
 mod waits;
