@@ -23,7 +23,7 @@ pub const FRAMES: [Program; 5] = [
                     m.frame("queue.py(154): get", |m| m.spend(16_000.0));
                 });
                 m.truth.waits.push(from);
-                m.to_device(PINNED, 8.0, false);
+                m.upload(PINNED, 8.0, false);
                 m.light();
             });
         },

@@ -9,21 +9,21 @@ pub const HEALTHY: [Program; 18] = [
         m.steps(|m, _| {
             m.pins(200.0);
             m.load(MULTI, 90.0);
-            m.to_device(PINNED, 38.0, false);
+            m.upload(PINNED, 38.0, false);
             m.busy();
         });
     }),
     ("a wait that queued work hides", NOTHING, |m| {
         m.steps(|m, _| {
             m.load(SINGLE, 12_000.0);
-            m.to_device(PINNED, 4.0, false);
+            m.upload(PINNED, 4.0, false);
             m.busy();
         });
     }),
     ("a small pageable copy", NOTHING, |m| {
         m.steps(|m, _| {
             m.load(SINGLE, 200.0);
-            m.to_device(PAGEABLE, 3.0, true);
+            m.upload(PAGEABLE, 3.0, true);
             m.busy();
         });
     }),

@@ -5,6 +5,7 @@
     reason = "the parts of one test, not an interface"
 )]
 
+pub mod calls;
 pub mod frames;
 pub mod healthy;
 pub mod machine;

@@ -4,7 +4,7 @@ use super::machine::{AUTOGRAD, Machine, PID};
 use super::torch::{MULTI, PAGEABLE, PINNED, SINGLE};
 use super::{NOTHING, Program};
 
-pub const RARE: [Program; 21] = [
+pub const RARE: [Program; 20] = [
     (
         "an optimizer that computes on the host",
         "host.compute",
@@ -41,7 +41,7 @@ pub const RARE: [Program; 21] = [
         "transfer.pageable|sync.readback",
         |m| {
             m.steps(|m, _| {
-                (0..200).for_each(|_| m.to_device(PAGEABLE, 0.02, true));
+                (0..200).for_each(|_| m.upload(PAGEABLE, 0.02, true));
                 m.forward(10, 150.0);
             });
         },
@@ -139,7 +139,7 @@ pub const RARE: [Program; 21] = [
                         m.op("aten::copy_", |m| m.spend(14_000.0))
                     });
                 });
-                m.to_device(PINNED, 100.0, false);
+                m.upload(PINNED, 100.0, false);
                 m.light();
             });
         },
@@ -150,7 +150,7 @@ pub const RARE: [Program; 21] = [
                 m.spend(2_000.0);
                 m.op("aten::pin_memory", |m| m.spend(9_000.0));
             });
-            m.to_device(PINNED, 100.0, false);
+            m.upload(PINNED, 100.0, false);
             m.light();
         });
     }),
@@ -200,20 +200,6 @@ pub const RARE: [Program; 21] = [
             });
         },
     ),
-    ("a slow loader of validation data", "data", |m| {
-        m.steps(|m, _| {
-            m.light();
-            m.annotate("validation", |m| {
-                for _ in 0..3 {
-                    m.next("[pl][profile][_EvaluationLoop].val_next", |m| {
-                        m.spend(4_000.0)
-                    });
-                    m.forward(10, 120.0);
-                    m.item();
-                }
-            });
-        });
-    }),
     (
         "a stage of a pipeline that waits for the one before",
         "comm.exposed",
@@ -252,7 +238,7 @@ fn on_a_thread(m: &mut Machine) {
     m.thread = PID + 7;
     m.steps(|m, _| {
         m.load(MULTI, 15_000.0);
-        m.to_device(PAGEABLE, 5.0, true);
+        m.upload(PAGEABLE, 5.0, true);
         m.light();
     });
 }

@@ -3,11 +3,11 @@
 use super::Program;
 use super::torch::{MULTI, PAGEABLE, PINNED, SINGLE};
 
-pub const DATA: [Program; 9] = [
+pub const DATA: [Program; 10] = [
     ("batches made in process", "data", |m| {
         m.steps(|m, _| {
             m.load(SINGLE, 25_000.0);
-            m.to_device(PAGEABLE, 38.0, true);
+            m.upload(PAGEABLE, 38.0, true);
             m.light();
         });
     }),
@@ -16,7 +16,7 @@ pub const DATA: [Program; 9] = [
             m.pins(3_000.0);
             let waits = if number % 2 == 0 { 30_000.0 } else { 900.0 };
             m.load(MULTI, waits);
-            m.to_device(PINNED, 38.0, false);
+            m.upload(PINNED, 38.0, false);
             m.light();
         });
     }),
@@ -29,7 +29,7 @@ pub const DATA: [Program; 9] = [
                 }
                 m.op("aten::stack", |m| m.spend(900.0));
             });
-            m.to_device(PAGEABLE, 5.0, true);
+            m.upload(PAGEABLE, 5.0, true);
             m.light();
             m.item();
         });
@@ -89,13 +89,27 @@ pub const DATA: [Program; 9] = [
             m.optimizer(4, 60.0);
         });
     }),
+    ("a slow loader of validation data", "data", |m| {
+        m.steps(|m, _| {
+            m.light();
+            m.annotate("validation", |m| {
+                for _ in 0..3 {
+                    m.next("[pl][profile][_EvaluationLoop].val_next", |m| {
+                        m.spend(4_000.0)
+                    });
+                    m.forward(10, 120.0);
+                    m.item();
+                }
+            });
+        });
+    }),
 ];
 
 pub const COPIES: [Program; 6] = [
     ("a large pageable copy", "transfer.pageable", |m| {
         m.steps(|m, _| {
             m.load(MULTI, 60.0);
-            m.to_device(PAGEABLE, 200.0, true);
+            m.upload(PAGEABLE, 200.0, true);
             m.light();
         });
     }),
@@ -105,7 +119,7 @@ pub const COPIES: [Program; 6] = [
         |m| {
             m.steps(|m, _| {
                 m.load(MULTI, 60.0);
-                m.to_device(PAGEABLE, 120.0, false);
+                m.upload(PAGEABLE, 120.0, false);
                 m.light();
             });
         },
@@ -116,7 +130,7 @@ pub const COPIES: [Program; 6] = [
         |m| {
             m.steps(|m, _| {
                 m.load(MULTI, 60.0);
-                m.to_device(PINNED, 600.0, true);
+                m.upload(PINNED, 600.0, true);
                 m.light();
             });
         },
@@ -152,7 +166,7 @@ pub const COPIES: [Program; 6] = [
         |m| {
             m.steps(|m, _| {
                 for _ in 0..12 {
-                    m.to_device(PINNED, 120.0, false);
+                    m.upload(PINNED, 120.0, false);
                     m.forward(1, 400.0);
                 }
             });

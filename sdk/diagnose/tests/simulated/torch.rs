@@ -46,7 +46,7 @@ impl Machine {
     }
 
     /// `batch.to(device, non_blocking=...)`.
-    pub fn to_device(&mut self, kind: &str, mb: f64, blocking: bool) {
+    pub fn upload(&mut self, kind: &str, mb: f64, blocking: bool) {
         let speed = if kind == PINNED { FAST } else { SLOW };
         self.op("aten::to", |m| {
             m.op("aten::copy_", |m| {
@@ -123,7 +123,7 @@ impl Machine {
     /// A batch is copied on a stream of its own; returns when it is there.
     pub fn ahead(&mut self, mb: f64) -> u64 {
         self.stream(AHEAD, |m| {
-            m.to_device(PINNED, mb, false);
+            m.upload(PINNED, mb, false);
             m.event()
         })
     }

@@ -7,14 +7,14 @@ pub const UNMARKED: [Program; 7] = [
     ("a busy loop", NOTHING, |m| {
         m.unmarked(|m, _| {
             m.load(MULTI, 60.0);
-            m.to_device(PINNED, 8.0, false);
+            m.upload(PINNED, 8.0, false);
             m.busy();
         });
     }),
     ("a loop that makes its batches", "data", |m| {
         m.unmarked(|m, _| {
             m.load(SINGLE, 15_000.0);
-            m.to_device(PAGEABLE, 5.0, true);
+            m.upload(PAGEABLE, 5.0, true);
             m.light();
             m.item();
         });
