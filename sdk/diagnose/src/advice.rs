@@ -135,8 +135,8 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
              (torch.distributed.checkpoint.async_save)."
         }
         (Cause::Host, PyTorch) => {
-            "record steps, so that the next report says more: call profiler.step() in every \
-             iteration, or run under gpustall."
+            "record steps, so that the next report says more: give the profiler a schedule and call \
+             its step() in every iteration, or run under gpustall."
         }
         (Cause::Host, Burn) => {
             "record steps, so that the next report says more: wrap the loader with \

@@ -62,6 +62,10 @@ impl<'a> Charged<'a> {
     }
 }
 
+/// What is said where no step is marked, but the loop is known.
+const STEPS_OF_LOOP: &str = "No step is marked: they are counted from the calls of next() and of the \
+    optimizer. A profiler that has a schedule marks them where step() is called.";
+
 /// The report on a trace.
 pub(crate) fn report(trace: &Trace) -> Report {
     let charged = Charged::of(trace);
@@ -144,6 +148,9 @@ pub(crate) fn report(trace: &Trace) -> Report {
         .iter()
         .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
     add_notes(&mut report, job::lost_pipeline(trace), watched);
+    if timeline.steps_of_loop {
+        report.notes.push(STEPS_OF_LOOP.to_owned());
+    }
     report.notes.extend(ranks::notes(timeline));
     job::advise_on_hang(&mut report);
     let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());

@@ -11,14 +11,18 @@ impl Timeline<'_> {
     /// Reads the annotations. Steps of our own come before those of another profiler.
     pub(crate) fn take_annotations(&mut self) {
         let (annotation, op) = (self.names.cat.user_annotation, self.names.cat.cpu_op);
+        let python = self.names.cat.python_function;
         if annotation.is_none() && op.is_none() {
             return;
         }
         let own_steps = !self.steps.is_empty();
+        // In old files what the user marks stands among the operators.
+        let old = self.trace.meta.recorder == "kineto (legacy)";
         let mut trainers = HashSet::new();
         for slice in &self.trace.slices {
             let user = Some(slice.cat) == annotation;
-            if !user && Some(slice.cat) != op {
+            let frame = python.is_some() && Some(slice.cat) == python;
+            if !user && !frame && Some(slice.cat) != op {
                 continue;
             }
             match self.meanings.get(&slice.name).copied() {
@@ -28,18 +32,25 @@ impl Timeline<'_> {
                 }
                 Some(Meaning::Step(_)) => {}
                 Some(Meaning::Loader(in_process)) => self.foreign_wait(slice, in_process),
-                // In old files what the user marks stands among the operators.
                 Some(Meaning::Data) => self.foreign_wait(slice, None),
                 Some(Meaning::Framework | Meaning::Compiles) => self.foreign_phase(slice),
+                Some(Meaning::Marked(_)) if user || frame || old => self.foreign_phase(slice),
                 None if user => self.foreign_phase(slice),
-                None => {}
+                Some(Meaning::Marked(_)) | None => {}
             }
+        }
+        self.merge_nested_waits();
+        self.take_steps_of_loop();
+        if self.steps_of_loop {
+            let of_step = self.steps.first().and_then(|step| step.thread);
+            let tracks = self.waits.iter().map(|wait| wait.track);
+            let of_trainer = |&track: &TrackId| self.trace.track(track).map(|t| t.tid) == of_step;
+            trainers.extend(tracks.filter(of_trainer));
         }
         self.foreign = !own_steps && !self.steps.is_empty();
         if self.foreign {
             self.tell_waits_of_trainers(&trainers);
         }
-        self.merge_nested_waits();
     }
 
     fn foreign_step(&mut self, slice: &Slice, number: u64) {
@@ -99,6 +110,7 @@ impl Timeline<'_> {
     fn merge_nested_waits(&mut self) {
         self.waits
             .sort_by_key(|wait| (wait.span.start, Reverse(wait.span.end)));
+        let meanings = &self.meanings;
         let mut kept: Vec<Wait> = Vec::with_capacity(self.waits.len());
         let mut last: HashMap<TrackId, usize> = HashMap::new();
         for wait in self.waits.drain(..) {
@@ -108,7 +120,8 @@ impl Timeline<'_> {
             let outer = last.get(&wait.track).copied();
             match outer.and_then(|i| kept.get_mut(i)) {
                 Some(outer) if inside(outer.span) && wait.annotated => {
-                    if outer.annotated && wait.in_process.is_some() {
+                    let loader = wait.loader.name.and_then(|name| meanings.get(&name));
+                    if outer.annotated && matches!(loader, Some(Meaning::Loader(_))) {
                         outer.in_process = wait.in_process;
                         outer.loader = wait.loader;
                     }

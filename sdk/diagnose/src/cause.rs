@@ -34,10 +34,10 @@ pub enum Cause {
     /// had made nothing ahead.
     #[serde(rename = "data.startup")]
     DataStartup,
-    /// `host.metrics`: a phase of the user's whose name starts with `metric`.
+    /// `host.metrics`: a phase of the user's whose name says that it computes metrics.
     #[serde(rename = "host.metrics")]
     HostMetrics,
-    /// `host.checkpoint`: a phase of the user's whose name starts with `checkpoint`.
+    /// `host.checkpoint`: a phase of the user's whose name says that it saves a checkpoint.
     #[serde(rename = "host.checkpoint")]
     HostCheckpoint,
     /// `host.preempted`: the thread that trains was ready to run and another one had the CPU.
@@ -164,19 +164,31 @@ impl Cause {
         }
     }
 
-    /// The cause that a phase of this name stands for, whatever its case.
+    /// The cause that a phase of this name stands for, whatever its case: `metrics.push`,
+    /// `compute_metrics`, `checkpoint`, `save_checkpoint`, `ModelCheckpoint`.
     pub(crate) fn of_phase(name: &str) -> Option<Cause> {
         let starts = |with: &str| {
             name.get(..with.len())
                 .is_some_and(|head| head.eq_ignore_ascii_case(with))
         };
         if starts("metric") {
-            Some(Cause::HostMetrics)
-        } else if starts("checkpoint") {
-            Some(Cause::HostCheckpoint)
-        } else {
-            None
+            return Some(Cause::HostMetrics);
         }
+        if starts("checkpoint") {
+            return Some(Cause::HostCheckpoint);
+        }
+        if !mentions(name, "metrics") && !mentions(name, "checkpoint") && !mentions(name, "ckpt") {
+            return None;
+        }
+        let words = words(name);
+        let any = |list: &[&str]| words.iter().any(|word| list.contains(&word.as_str()));
+        let saves = any(&[
+            "save", "saving", "saves", "write", "writing", "dump", "model",
+        ]);
+        if saves && any(&["checkpoint", "checkpoints", "checkpointing", "ckpt"]) {
+            return Some(Cause::HostCheckpoint);
+        }
+        any(&["metrics"]).then_some(Cause::HostMetrics)
     }
 
     /// Whether a copy took the time.
@@ -205,6 +217,33 @@ impl Cause {
             Data | DataCompute | DataContended | DataIo | DataMemory | DataLock | DataWorkerLimit
         )
     }
+}
+
+/// Whether a name has these letters, whatever their case.
+fn mentions(name: &str, letters: &str) -> bool {
+    let mut places = name.as_bytes().windows(letters.len());
+    places.any(|place| place.eq_ignore_ascii_case(letters.as_bytes()))
+}
+
+/// The words of a name, in lower case: `ModelCheckpoint.on_train_end` has five.
+fn words(name: &str) -> Vec<String> {
+    // Nobody names a phase by a whole text.
+    let name = name.get(..200).unwrap_or(name);
+    let mut words: Vec<String> = Vec::new();
+    let mut before = ' ';
+    for c in name.chars() {
+        let begins = !before.is_ascii_alphanumeric()
+            || (c.is_ascii_uppercase() && before.is_ascii_lowercase());
+        before = c;
+        if !c.is_ascii_alphanumeric() {
+            continue;
+        }
+        match words.last_mut().filter(|_| !begins) {
+            Some(word) => word.push(c.to_ascii_lowercase()),
+            None => words.push(c.to_ascii_lowercase().to_string()),
+        }
+    }
+    words
 }
 
 impl fmt::Display for Cause {
@@ -260,10 +299,22 @@ mod tests {
     }
 
     #[test]
-    fn a_phase_is_known_by_how_its_name_starts() {
+    fn a_phase_is_known_by_its_name() {
         assert_eq!(Cause::of_phase("metrics.push"), Some(Cause::HostMetrics));
         assert_eq!(Cause::of_phase("Checkpoint"), Some(Cause::HostCheckpoint));
-        assert_eq!(Cause::of_phase("forward"), None);
+        for name in [
+            "save_checkpoint",
+            "ModelCheckpoint.on_train_end",
+            "write ckpt 7",
+        ] {
+            assert_eq!(Cause::of_phase(name), Some(Cause::HostCheckpoint), "{name}");
+        }
+        for name in ["compute_metrics", "log train metrics"] {
+            assert_eq!(Cause::of_phase(name), Some(Cause::HostMetrics), "{name}");
+        }
+        for name in ["forward", "activation_checkpoint", "metre", "save_figure"] {
+            assert_eq!(Cause::of_phase(name), None, "{name}");
+        }
         assert_eq!(Cause::of_phase("mé"), None);
     }
 

@@ -6,10 +6,11 @@
 use crate::cause::Cause;
 use crate::cover::Cover;
 use crate::device::{DeviceFacts, Shares};
-use crate::partition::{Claim, partition, without};
+use crate::partition::{Claim, partition};
 use crate::piece::{Edge, Piece, PieceKind};
 use crate::rules::{ThreadState, TrainerMoment, judge_trainer};
 use crate::timeline::Timeline;
+use crate::unmarked::unmarked;
 use crate::waits::Waits;
 use crate::window::Trainer;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
@@ -87,7 +88,7 @@ pub(crate) fn charge(timeline: &Timeline<'_>, waits: &Waits, trainers: &[Trainer
     });
     let phases = timeline.phases.iter().enumerate();
     let phases = phases
-        .filter(|(_, phase)| Cause::of_phase(timeline.trace.text(phase.name)).is_some())
+        .filter(|(_, phase)| timeline.cause_of_phase(phase.name).is_some())
         .map(|(i, phase)| {
             let span = phase.span;
             (phase.track, Source::Phase(i), Claim { span, rank: 0 })
@@ -111,47 +112,6 @@ pub(crate) fn charge(timeline: &Timeline<'_>, waits: &Waits, trainers: &[Trainer
         charging.account()
     };
     trainers.iter().enumerate().map(one).collect()
-}
-
-/// When a thread is in no phase, in those of its steps in which it marked forward and backward.
-fn unmarked(timeline: &Timeline<'_>, trainer: &Trainer) -> Cover {
-    let own = timeline
-        .phases
-        .iter()
-        .filter(|phase| Some(phase.track) == trainer.track);
-    let mut spans = Vec::new();
-    let mut begun: [Vec<TraceTime>; 2] = [Vec::new(), Vec::new()];
-    for phase in own {
-        let name = timeline.trace.text(phase.name);
-        for (begun, head) in begun.iter_mut().zip(["forward", "backward"]) {
-            if name
-                .get(..head.len())
-                .is_some_and(|name| name.eq_ignore_ascii_case(head))
-            {
-                begun.push(phase.span.start);
-            }
-        }
-        spans.push(phase.span);
-    }
-    begun.iter_mut().for_each(|begun| begun.sort_unstable());
-    let within = |begun: &Vec<TraceTime>, step: Interval| {
-        let first = begun.partition_point(|&at| at < step.start);
-        begun.get(first).is_some_and(|&at| at < step.end)
-    };
-    let steps = trainer
-        .steps
-        .iter()
-        .filter(|step| step.thread == Some(trainer.tid));
-    let steps = steps.map(|step| step.span);
-    let marked = steps.filter(|&step| begun.iter().all(|begun| within(begun, step)));
-    let marked: Vec<Interval> = marked.collect();
-    match marked.is_empty() {
-        true => Cover::default(),
-        false => Cover::beside(
-            &without(&trainer.parts, &without(&trainer.parts, &marked)),
-            &spans,
-        ),
-    }
 }
 
 /// The account of one trainer in the making.
@@ -182,8 +142,8 @@ impl Charging<'_> {
                 }
                 Some(Source::Phase(i)) => {
                     let phase = self.timeline.phases.get(i);
-                    let name = phase.map_or("", |phase| self.timeline.trace.text(phase.name));
-                    self.own(Source::Phase(i), Cause::of_phase(name), part.span);
+                    let cause = phase.and_then(|phase| self.timeline.cause_of_phase(phase.name));
+                    self.own(Source::Phase(i), cause, part.span);
                 }
                 _ => self.own(Source::Thread, None, part.span),
             }

@@ -66,7 +66,8 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         timeline.steps.is_empty() && !devices.is_empty(),
         "steps",
         "which causes lie on the thread that trains; until then they are `host` or `data`",
-        "call profiler.step() in every iteration, or wrap the loader with instrument::loader",
+        "give the profiler a schedule and call its step() in every iteration, or wrap the loader with \
+         instrument::loader",
     );
     miss(
         !devices.is_empty() && devices.calls.is_empty(),

@@ -4,6 +4,7 @@
 //! (`enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__`) and each call of an optimizer
 //! (`Optimizer.step#SGD.step`); users mark what they like with `record_function`.
 
+use crate::cause::Cause;
 use crate::id_map::IdMap;
 use gpustall_trace::{Symbol, Trace};
 
@@ -26,6 +27,8 @@ pub(crate) enum Meaning {
     Framework,
     /// A part of `torch.compile`, which stands among the operators.
     Compiles,
+    /// A stretch that the user named after what stands for a cause, or a function that does it.
+    Marked(Cause),
 }
 
 /// The names of a trace that mean something.
@@ -48,17 +51,55 @@ fn meaning(name: &str) -> Option<Meaning> {
             in_process.or_else(|| has("MultiProcess").then_some(false)),
         ));
     }
-    if name.starts_with("Optimizer.") && name.contains('#') {
+    if is_optimizer(name) {
         return Some(Meaning::Framework);
     }
     if name.ends_with(COMPILES) {
         return Some(Meaning::Compiles);
     }
-    is_data(name).then_some(Meaning::Data)
+    if name.contains(".py(") {
+        return of_frame(name);
+    }
+    if is_data(name) {
+        return Some(Meaning::Data);
+    }
+    // Operators have such names too: `CheckpointFunctionBackward` computes once more.
+    let operator = name.contains("::") || name.contains("Function") || name.contains("Backward");
+    let marked = Cause::of_phase(name).filter(|_| !operator);
+    marked.map(Meaning::Marked)
+}
+
+/// What a function of Python is known for, by the name that the profiler gives its frame:
+/// `torch/serialization.py(945): save`. An iterator's `__next__` that is written in Python gives data.
+fn of_frame(name: &str) -> Option<Meaning> {
+    let (place, function) = name.split_once("): ")?;
+    let (path, _) = place.rsplit_once(".py(")?;
+    let saves = path.ends_with("torch/serialization")
+        || path.ends_with("safetensors/torch")
+        || path.contains("torch/distributed/checkpoint/");
+    if function == "__next__" {
+        Some(Meaning::Data)
+    } else if saves && function.starts_with("save") {
+        Some(Meaning::Marked(Cause::HostCheckpoint))
+    } else if path.ends_with("torchmetrics/metric") || path.contains("sklearn/metrics/") {
+        Some(Meaning::Marked(Cause::HostMetrics))
+    } else {
+        None
+    }
+}
+
+/// Whether PyTorch gives this name to a call of an optimizer.
+fn is_optimizer(name: &str) -> bool {
+    name.starts_with("Optimizer.") && name.contains('#')
+}
+
+/// Whether it is the name of the call in which an optimizer changes the parameters.
+pub(crate) fn is_optimizer_step(name: &str) -> bool {
+    is_optimizer(name) && name.starts_with("Optimizer.step")
 }
 
 /// Whether a user who chose this name meant that he waits for data: `data`, `data_next`,
-/// `load batch`, `[...].train_dataloader_next`.
+/// `load batch`, `next(loader)`, `[...].train_dataloader_next`, `[...].val_next`.
 fn is_data(name: &str) -> bool {
     // Operators of PyTorch have names like `aten::data`.
     if name.len() > 200 || name.contains("::") {
@@ -74,6 +115,17 @@ fn is_data(name: &str) -> bool {
         "read", "reading", "time",
     ];
     const THINGS: [&str; 4] = ["data", "batch", "batches", "dataset"];
+    const SOURCES: [&str; 9] = [
+        "loader",
+        "dataset",
+        "train",
+        "val",
+        "valid",
+        "validation",
+        "test",
+        "predict",
+        "eval",
+    ];
     const ALONE: [&str; 4] = ["data", "loader", "fetch", "input"];
     matches!(words.as_slice(), [one] if ALONE.contains(one))
         || words
@@ -82,6 +134,8 @@ fn is_data(name: &str) -> bool {
         || words.windows(2).any(|pair| {
             (pair[0] == "data" && WAITS.contains(&pair[1]))
                 || (WAITS.contains(&pair[0]) && THINGS.contains(&pair[1]))
+                || (SOURCES.contains(&pair[0]) && pair[1] == "next")
+                || (["next", "wait"].contains(&pair[0]) && pair[1] == "loader")
         })
 }
 
@@ -114,15 +168,27 @@ mod tests {
             "Data Loading",
             "next batch",
             "get_batch",
+            "train_loader_next",
+            "next(loader)",
+            "[pl][profile][_EvaluationLoop].val_next",
         ] {
             assert_eq!(meaning(name), Some(Meaning::Data), "{name}");
         }
+        let checkpoint = Some(Meaning::Marked(Cause::HostCheckpoint));
+        assert_eq!(meaning("save_checkpoint"), checkpoint);
+        assert_eq!(meaning("torch/serialization.py(945): save"), checkpoint);
+        assert_eq!(meaning("torch/serialization.py(945): load"), None);
+        assert_eq!(meaning("loader.py(7): __next__"), Some(Meaning::Data));
+        assert_eq!(meaning("metrics/data_next.py(7): main"), None);
         for name in [
+            "CheckpointFunction",
             "DataParallel.forward",
             "forward",
             "batch_norm",
             "data_parallel",
             "database",
+            "next layer",
+            "train_step",
         ] {
             assert_eq!(meaning(name), None, "{name}");
         }

@@ -25,6 +25,8 @@ pub(crate) struct Categories {
     pub(crate) cuda_driver: Option<Symbol>,
     pub(crate) cuda_sync: Option<Symbol>,
     pub(crate) cpu_op: Option<Symbol>,
+    pub(crate) overhead: Option<Symbol>,
+    pub(crate) python_function: Option<Symbol>,
     pub(crate) user_annotation: Option<Symbol>,
     pub(crate) span: Option<Symbol>,
 }
@@ -91,6 +93,8 @@ impl Names {
                 cuda_driver: find(cat::CUDA_DRIVER),
                 cuda_sync: find(cat::CUDA_SYNC),
                 cpu_op: find(cat::CPU_OP),
+                overhead: find(cat::OVERHEAD),
+                python_function: find(cat::PYTHON_FUNCTION),
                 user_annotation: find(cat::USER_ANNOTATION),
                 span: find(cat::SPAN),
             },

@@ -1,7 +1,8 @@
 //! From a trace to what the diagnosis talks about: steps, waits, phases, pauses.
 
+use crate::cause::Cause;
 use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
-use crate::foreign::{self, Meanings};
+use crate::foreign::{self, Meaning, Meanings};
 use crate::framework::marked;
 use crate::group::of_rank;
 use crate::names::{Names, flag, id, integer, text};
@@ -36,6 +37,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) serves: HashMap<TrackId, (LoaderKey, TrackId)>,
     /// Whether the steps are another profiler's.
     pub(crate) foreign: bool,
+    /// Whether they are taken from the calls of the loop, as nothing marks them.
+    pub(crate) steps_of_loop: bool,
     /// Whether a worker is a Python process, of which one thread makes batches, another sends them,
     /// and only one of them runs at a time.
     pub(crate) sends_aside: bool,
@@ -65,6 +68,7 @@ impl<'a> Timeline<'a> {
             stages: Stages::default(),
             serves: HashMap::new(),
             foreign: false,
+            steps_of_loop: false,
             sends_aside: marked(trace),
             meanings: foreign::meanings(trace),
             kernel: Threads::default(),
@@ -244,6 +248,14 @@ impl<'a> Timeline<'a> {
                         .or_insert((wait.loader, wait.track));
                 }
             }
+        }
+    }
+
+    /// The cause that the name of a phase stands for.
+    pub(crate) fn cause_of_phase(&self, name: Symbol) -> Option<Cause> {
+        match self.meanings.get(&name) {
+            Some(&Meaning::Marked(cause)) => Some(cause),
+            _ => Cause::of_phase(self.trace.text(name)),
         }
     }
 

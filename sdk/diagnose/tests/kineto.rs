@@ -1,7 +1,7 @@
 //! The labelled traces of PyTorch: right verdict, right cause, right shares.
 
 use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::read_any;
+use gpustall_trace::{Trace, read_any};
 use std::path::Path;
 
 /// Percent of the window, as an independent script computed it.
@@ -24,13 +24,21 @@ const fn label(file: &'static str, shares: [f64; 4]) -> Label {
     }
 }
 
-/// The report on a labelled trace, its shares checked.
-fn report(label: &Label) -> Report {
+/// A labelled trace.
+fn trace(label: &Label) -> Trace {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/kineto");
     assert!(folder.exists(), "the traces are in the checkout");
     let path = folder.join(format!("{}.pt.trace.json.gz", label.file));
-    let trace = read_any(&path).expect("the trace is readable").trace;
-    let report = diagnose(&trace);
+    read_any(&path).expect("the trace is readable").trace
+}
+
+/// The report on a labelled trace, its shares checked.
+fn report(label: &Label) -> Report {
+    checked(label, diagnose(&trace(label)))
+}
+
+/// A report whose shares are those of the label.
+fn checked(label: &Label, report: Report) -> Report {
     assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
     assert_eq!(report.evidence.level, "foreign trace");
     let [device] = report.devices.as_slice() else {
@@ -128,4 +136,37 @@ fn with_workers_what_is_left_is_host_side_launch_work() {
             .any(|cause| cause.starts_with("data"))
     );
     assert_eq!(report.loaders[0].in_process, Some(false));
+}
+
+/// A profiler without a schedule marks no steps: the loop is known by its loader and its optimizer.
+#[test]
+fn without_marks_of_steps_the_same_is_found() {
+    for label in [
+        label("loader_inprocess_cpu", [86.2, 10.0, 3.8, 81.4]),
+        label("launch_bound_tiny_kernels", [89.2, 10.4, 0.3, 0.1]),
+        label("healthy_gpu_bound", [1.7, 98.0, 0.3, 0.0]),
+        label(
+            "resnet50_num_workers_0__worker0.1623143089861",
+            [43.4, 55.5, 1.1, 33.4],
+        ),
+        label(
+            "resnet50_num_workers_4__worker0.1623212756351",
+            [27.4, 70.3, 2.3, 0.8],
+        ),
+    ] {
+        let marked = report(&label);
+        let mut trace = trace(&label);
+        let strings = trace.strings.clone();
+        let is_step = |symbol| strings.get(symbol).starts_with("ProfilerStep#");
+        trace.slices.retain(|slice| !is_step(slice.name));
+        let report = checked(&label, diagnose(&trace));
+        assert_eq!(causes(&report), causes(&marked), "{report}");
+        // What comes before the first call and after the last is no step.
+        assert!(report.steps.count + 2 >= marked.steps.count, "{report}");
+        let note = report
+            .notes
+            .iter()
+            .any(|note| note.contains("No step is marked"));
+        assert!(note, "{report}");
+    }
 }

@@ -310,6 +310,25 @@ fn a_file_with_operators_only_tells_of_the_loader() {
 }
 
 #[test]
+fn without_a_device_what_no_operator_fills_is_the_hosts() {
+    let torch = steps(Spelling::Cuda, |t, _| {
+        // A queue that another thread of the user's fills.
+        t.spend(14_000.0);
+        t.op("aten::linear", |t| t.spend(9_000.0));
+    });
+    let report = assert_causes(&torch, &["host.compute"]);
+    assert!(
+        report.verdict.contains("outside of the operators"),
+        "{report}"
+    );
+    let compiled = steps(Spelling::Cuda, |t, _| {
+        t.annotate("Torch-Compiled Region: 0/0", |t| t.spend(14_000.0));
+        t.op("aten::linear", |t| t.spend(9_000.0));
+    });
+    assert_causes(&compiled, &[]);
+}
+
+#[test]
 fn work_of_the_users_between_steps_is_the_hosts() {
     let mut torch = Torch::new(Spelling::Cuda);
     for number in 3..15 {

@@ -1,11 +1,11 @@
 //! The host threads behind a device: who launches, who feeds the launcher, who waits.
 
 use super::calls::{Call, CallKind, StreamWait};
-use super::lanes::{Doing, Lanes};
+use super::lanes::{Doing, Lanes, Within};
 use crate::cover::Cover;
 use crate::id_map::IdMap;
 use crate::piece::Edge;
-use crate::rules::{Activity, ThreadState, blocks};
+use crate::rules::{Activity, STANDS_OUT_MAX_NS, ThreadState, blocks};
 use crate::timeline::Timeline;
 use crate::waits::Waits;
 use crate::window::Trainer;
@@ -210,16 +210,24 @@ impl<'a> Host<'a> {
             let activity = before.launcher.or(before.feeder);
             activity.is_none_or(|activity| activity == Activity::Dispatches)
         };
+        let framework = self.framework(thread, span);
         let own = |span: Interval| {
-            let phases = self.lanes.phases(thread, span);
-            let framework = phases.filter(|within| within.framework);
-            let framework: Nanos = framework.map(|within| within.span.len()).sum();
-            span.len() - framework
+            let inside = framework.iter().map(|of| of.intersection(span).len());
+            span.len() - inside.sum::<Nanos>()
         };
         let before = self.before(launcher, span);
         let open = before.iter().filter(|before| open(before));
         open.map(|before| self.unheld(launcher, before).map(own).sum::<Nanos>())
             .sum()
+    }
+
+    /// When a thread does the framework's own work in `gap`, in which nothing is launched. What goes on
+    /// for so long that it always stands out is not that: an optimizer computes on the host, say.
+    pub(crate) fn framework(&self, track: TrackId, gap: Interval) -> Vec<Interval> {
+        let phases = self.lanes.phases(track, gap);
+        let short = |within: &Within| within.span.len().get() < STANDS_OUT_MAX_NS;
+        let own = phases.filter(|within| within.framework && short(within));
+        own.map(|within| within.span).collect()
     }
 
     /// The parts of `before` in which nothing held the thread up that counts.

@@ -7,7 +7,7 @@ use crate::id_map::IdMap;
 use crate::partition::{Claim, partition};
 use crate::rules::Activity;
 use crate::timeline::Timeline;
-use gpustall_trace::{Interval, Symbol, TraceTime, TrackId};
+use gpustall_trace::{Interval, Slice, Symbol, TraceTime, TrackId};
 use std::collections::HashMap;
 
 /// What says what a thread does.
@@ -71,22 +71,27 @@ impl Lanes {
         };
         for (i, call) in calls.iter().enumerate() {
             if call.activity != Activity::Dispatches {
-                claim(call.track, call.span, 1, Doing::Call(i), call.activity);
+                claim(call.track, call.span, 2, Doing::Call(i), call.activity);
             }
         }
         for (i, (wait, &cause)) in timeline.waits.iter().zip(causes).enumerate() {
             let activity = Activity::WaitsForData(cause);
-            claim(wait.track, wait.span, 0, Doing::Wait(i), activity);
+            claim(wait.track, wait.span, 1, Doing::Wait(i), activity);
         }
         for (i, phase) in timeline.phases.iter().enumerate() {
-            if let Some(activity) = phase_activity(timeline.trace.text(phase.name)) {
-                claim(phase.track, phase.span, 0, Doing::Phase(i), activity);
+            if let Some(activity) = phase_activity(timeline, phase.name) {
+                claim(phase.track, phase.span, 1, Doing::Phase(i), activity);
             }
+        }
+        // What a loader pins is a part of the wait for it.
+        for slice in pinning(timeline) {
+            let span = timeline.clip(slice.span);
+            claim(slice.track, span, 0, Doing::Work, Activity::Stages);
         }
         for track in (0..timeline.trace.tracks.len()).map(|at| TrackId(at as u32)) {
             let compiling = timeline.lane(track).map(|lane| lane.compiling());
             for span in compiling.into_iter().flatten() {
-                claim(track, span, 0, Doing::Compiler, Activity::Compiles);
+                claim(track, span, 1, Doing::Compiler, Activity::Compiles);
             }
         }
         let ground = [Interval::new(TraceTime::ZERO, timeline.end)];
@@ -238,8 +243,20 @@ fn union(mut spans: Vec<Interval>) -> Vec<Interval> {
     union
 }
 
+/// The operators in which PyTorch copies a tensor into pinned memory.
+fn pinning<'a>(timeline: &'a Timeline<'_>) -> impl Iterator<Item = &'a Slice> {
+    let find = |name| timeline.trace.strings.find(name);
+    let names = ["aten::pin_memory", "aten::_pin_memory"].map(find);
+    let any = names.iter().any(Option::is_some);
+    let slices = timeline.trace.slices.iter().filter(move |_| any);
+    slices.filter(move |slice| {
+        Some(slice.cat) == timeline.names.cat.cpu_op && names.contains(&Some(slice.name))
+    })
+}
+
 /// What a phase of this name says, if it says anything.
-fn phase_activity(name: &str) -> Option<Activity> {
+fn phase_activity(timeline: &Timeline<'_>, phase: Symbol) -> Option<Activity> {
+    let name = timeline.trace.text(phase);
     let lower = name.get(..16.min(name.len())).map(str::to_ascii_lowercase);
     let starts = |head| lower.as_ref().is_some_and(|name| name.starts_with(head));
     if starts("compile") || starts("autotune") || name.ends_with(COMPILES) {
@@ -248,5 +265,5 @@ fn phase_activity(name: &str) -> Option<Activity> {
     if starts("stag") {
         return Some(Activity::Stages);
     }
-    Cause::of_phase(name).map(Activity::Marked)
+    timeline.cause_of_phase(phase).map(Activity::Marked)
 }

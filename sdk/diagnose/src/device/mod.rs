@@ -7,6 +7,7 @@ mod engine;
 mod facts;
 mod host;
 mod lanes;
+mod loading;
 mod ops;
 pub(crate) mod phases;
 mod pieces;
@@ -41,6 +42,7 @@ impl Devices {
     pub(crate) fn of(timeline: &Timeline<'_>) -> Self {
         let mut list = ops::devices(timeline);
         let mut calls = calls::calls(timeline);
+        loading::find(timeline, &mut calls);
         calls::join(&mut calls, &mut list);
         calls::join_waits(timeline, &mut calls);
         Self { list, calls }

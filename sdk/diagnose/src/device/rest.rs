@@ -20,14 +20,17 @@ impl Scene<'_> {
         charged: &mut Vec<Charged>,
     ) {
         let mut at = span.start;
-        let outstanding: Vec<Interval> = self.rhythm.outstanding(span).collect();
-        for stretch in outstanding {
+        let outstanding: Vec<_> = self.rhythm.outstanding(span).collect();
+        for (stretch, gap) in outstanding {
             self.rhythmic(Interval::new(at, stretch.start), launcher, edge, charged);
             let moment = Moment {
                 stands_out: true,
                 ..self.moment()
             };
-            self.named(stretch, &moment, launcher, edge, charged);
+            let thread = launcher.map(|track| self.host.feeder(track).unwrap_or(track));
+            let framework = thread.map(|track| self.host.framework(track, gap));
+            let framework = framework.unwrap_or_default();
+            self.named(stretch, (&moment, &framework), launcher, edge, charged);
             at = stretch.end;
         }
         self.rhythmic(Interval::new(at, span.end), launcher, edge, charged);
@@ -57,21 +60,25 @@ impl Scene<'_> {
                 refills,
                 ..self.moment()
             };
-            self.named(span, &moment, launcher, edge, charged);
+            self.named(span, (&moment, &[]), launcher, edge, charged);
         }
     }
 
-    /// A moment that lasts for `span`, cut by the phases that the launcher's feeder was in.
+    /// A moment that lasts for `span`, cut by the phases that the launcher's feeder was in; of these the
+    /// framework's own work lies in `framework`.
     fn named(
         &self,
         span: Interval,
-        moment: &Moment,
+        (moment, framework): (&Moment, &[Interval]),
         launcher: Option<TrackId>,
         edge: Edge,
         charged: &mut Vec<Charged>,
     ) {
         let mut push = |span: Interval, within: Option<Within>| {
-            let framework = within.is_some_and(|within| within.framework);
+            let framework = within.is_some_and(|within| {
+                let start = within.span.start;
+                within.framework && framework.iter().any(|own| own.contains(start))
+            });
             let cause = judge(&Moment {
                 stands_out: moment.stands_out && !framework,
                 ..*moment

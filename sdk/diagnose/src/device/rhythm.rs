@@ -49,15 +49,18 @@ impl Rhythm {
         }
     }
 
-    /// The stretches that stand out in `span`: disjoint, in order, cut to it.
-    pub(crate) fn outstanding(&self, span: Interval) -> impl Iterator<Item = Interval> + '_ {
+    /// The stretches that stand out in `span`: disjoint, in order; each cut to it, and whole.
+    pub(crate) fn outstanding(
+        &self,
+        span: Interval,
+    ) -> impl Iterator<Item = (Interval, Interval)> + '_ {
         let first = self
             .outstanding
             .partition_point(|gap| gap.end <= span.start);
         self.outstanding[first..]
             .iter()
             .take_while(move |gap| gap.start < span.end)
-            .map(move |gap| gap.intersection(span))
+            .map(move |&gap| (gap.intersection(span), gap))
     }
 }
 

@@ -131,8 +131,9 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "compile",
         charges: "host.compile",
-        definition: "The host is in a driver call that loads, links or compiles device code, in a \
-            phase so named, or runs a compiler of such code.",
+        definition: "The host is in a driver call that loads, links or compiles device code, or \
+            in one that does so for half of its time and 0.1 ms, as the driver told the profiler; in a \
+            phase so named; or runs a compiler of such code.",
         test: |m| when(m.host() == Some(Activity::Compiles), Cause::HostCompile),
     },
     Rule {
@@ -162,7 +163,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "staging",
         charges: "transfer.staging",
-        definition: "The host copies into pinned memory: a phase so named (`stag...`); or, where \
+        definition: "The host copies into pinned memory: a phase so named (`stag...`), or \
+            PyTorch's `aten::pin_memory` outside of a loader's call; or, where \
             the launcher is another thread than the feeder, it is in no call and in no operator, and \
             the feeder in nothing that another row names, between two copies to the device that it \
             submitted, not from pageable memory, in the same stall, and that the next kernel depends \
@@ -182,7 +184,8 @@ pub const RULES: [Rule; 18] = [
     Rule {
         id: "marked",
         charges: "host.metrics, host.checkpoint",
-        definition: "The host is in a phase whose name starts with `metric` or `checkpoint`.",
+        definition: "The host is in a phase whose name starts with `metric` or `checkpoint`, or \
+            says so in another way (`compute_metrics`, `save_checkpoint`).",
         test: |m| match m.host() {
             Some(Activity::Marked(cause)) => Some(cause),
             _ => None,
@@ -211,7 +214,7 @@ pub const RULES: [Rule; 18] = [
         id: "stretch",
         charges: "host.compute",
         definition: "Within a stretch between two launches, or from the start of the window to the \
-            first one, that, less what the rules above charge and the framework's own work (`Optimizer.step#...`), is at least 1 ms and 8 \
+            first one, that, less what the rules above charge and the framework's own work (`Optimizer.step#...`, of less than 10 ms in the stretch), is at least 1 ms and 8 \
             times the p95 gap of the run, or at least 10 ms; not within that own work. The p95 is \
             of the gaps that are below 1 ms or below 8 times their median, and below 10 ms.",
         test: |m| when(m.stands_out, Cause::HostCompute),

@@ -11,7 +11,7 @@ pub struct TrainerMoment {
     /// What the innermost marked phase stands for, if it stands for a cause.
     pub marked: Option<Cause>,
     /// Whether the step has marked phases whose names start with `forward` and with `backward`, and
-    /// the moment lies in no phase.
+    /// the moment lies in no phase; or operators were recorded, and none goes on for long.
     pub unmarked: bool,
     /// What the scheduler says of the thread.
     pub state: ThreadState,
@@ -47,8 +47,9 @@ pub const TRAINER_RULES: [TrainerRule; 6] = [
     TrainerRule {
         id: "marked",
         charges: "host.metrics, host.checkpoint",
-        definition: "The thread is in a phase whose name starts with `metric` or `checkpoint`; of \
-            nested ones the innermost such counts.",
+        definition: "The thread is in a phase whose name starts with `metric` or `checkpoint`, or \
+            says so in another way (`compute_metrics`, `save_checkpoint`); of nested ones the \
+            innermost such counts.",
         test: |m| m.marked.map(Some),
     },
     TrainerRule {
@@ -62,7 +63,9 @@ pub const TRAINER_RULES: [TrainerRule; 6] = [
         id: "unmarked",
         charges: "host.compute",
         definition: "The thread is in no phase, in a complete step of its own in which a phase \
-            whose name starts with `forward` and one whose name starts with `backward` began on it.",
+            whose name starts with `forward` and one whose name starts with `backward` began on it. \
+            In a file with PyTorch's operators also: a stretch of at least 10 ms in which no \
+            thread of the process is in one, and this one in no wait and no annotation.",
         test: |m| m.unmarked.then_some(Some(Cause::HostCompute)),
     },
     TrainerRule {

@@ -105,7 +105,8 @@ pub(crate) fn oracle(events: &[Value]) -> Vec<String> {
             let given = match (key, on) {
                 ("device", Some((device, _))) => json!(device),
                 ("stream", Some((_, stream))) => json!(stream),
-                _ => e["args"][spelt].clone(),
+                ("memory bandwidth (GB/s)" | "cuda_sync_kind", _) => e["args"][spelt].clone(),
+                _ => whole(&e["args"][spelt]),
             };
             if !given.is_null() && !given.is_array() && !given.is_object() {
                 args.push(format!("{key}={given}"));
@@ -232,4 +233,22 @@ pub(crate) fn oracle(events: &[Value]) -> Vec<String> {
     }
     out.sort();
     out
+}
+
+/// A whole number however it is written, as an integer; anything else as it is.
+fn whole(given: &Value) -> Value {
+    let exact = |number: f64| {
+        let is = number.fract() == 0.0 && number.abs() < 2_f64.powi(53);
+        is.then_some(number as i64)
+    };
+    let number = match given {
+        Value::Number(number) if number.is_f64() => number.as_f64().and_then(exact),
+        Value::String(text) => {
+            let short = text.parse::<i64>().ok();
+            let short = short.filter(|number| number.unsigned_abs() < 10_u64.pow(18));
+            short.or_else(|| text.parse().ok().and_then(exact))
+        }
+        _ => None,
+    };
+    number.map_or_else(|| given.clone(), Value::from)
 }

@@ -73,12 +73,27 @@ fn position(key: &[u8]) -> Option<usize> {
     })
 }
 
-fn number(value: Raw<'_>) -> Option<i64> {
-    match value {
-        Raw::Bare(raw) | Raw::Text(Text { raw, .. }) => integer(raw),
-        Raw::Nested(_) => None,
-    }
+/// Whether the argument at this position is a whole number, however the file writes it.
+fn is_number(position: usize) -> bool {
+    !matches!(
+        KEYS[position],
+        arg::BANDWIDTH | arg::SYNC_KIND | arg::COLLECTIVE
+    )
 }
+
+/// A whole number: `7`, `"7"`, `7.0`.
+fn number(value: Raw<'_>) -> Option<i64> {
+    let (Raw::Bare(raw) | Raw::Text(Text { raw, .. })) = value else {
+        return None;
+    };
+    integer(raw).or_else(|| {
+        let number = float(std::str::from_utf8(raw).ok()?)?;
+        (number.fract() == 0.0 && number.abs() < EXACT).then_some(number as i64)
+    })
+}
+
+/// Below this, every whole number is a different floating-point number.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// Makes arguments of what was kept.
 #[derive(Debug)]
@@ -110,6 +125,10 @@ impl Keeper {
             let given = match (position, lane) {
                 (DEVICE, Some((device, _))) => Some(signed(device)),
                 (STREAM, Some((_, stream))) => Some(signed(stream)),
+                _ if is_number(position) => raw.and_then(|raw| {
+                    let number = number(raw).map(signed);
+                    number.or_else(|| value(raw, strings, texts))
+                }),
                 _ => raw.and_then(|raw| value(raw, strings, texts)),
             };
             if let Some(value) = given {
@@ -170,5 +189,20 @@ mod tests {
             assert_eq!(position(key.as_bytes()), Some(expected), "{key}");
         }
         assert_eq!(position(b"cbid"), None);
+    }
+
+    #[test]
+    fn a_number_may_stand_as_text_or_with_a_point() {
+        for raw in ["7", "7.0", "7e0"] {
+            let text = Text {
+                raw: raw.as_bytes(),
+                escaped: false,
+            };
+            assert_eq!(number(Raw::Bare(raw.as_bytes())), Some(7), "{raw}");
+            assert_eq!(number(Raw::Text(text)), Some(7), "\"{raw}\"");
+        }
+        for raw in ["7.5", "stream 7", "nan", "1e300"] {
+            assert_eq!(number(Raw::Bare(raw.as_bytes())), None, "{raw}");
+        }
     }
 }
