@@ -80,3 +80,97 @@ pub(super) fn any(spans: &[OptimizerStep], start: u64, end: u64) -> bool {
     let first = spans.partition_point(|&(at, ..)| at < start);
     spans.get(first).is_some_and(|&(at, ..)| at < end)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::loops::loops;
+    use super::super::record::IterationInfo;
+    use super::*;
+
+    const MAIN: u32 = 7;
+
+    fn mark(kind: Kind, (start, end): (u64, u64), d: u32) -> Mark {
+        Mark {
+            kind,
+            start,
+            end,
+            cpu: None,
+            ready: None,
+            n: 0,
+            tid: MAIN,
+            a: 1,
+            b: 0,
+            c: 0,
+            d,
+        }
+    }
+
+    /// A loop of `batches`, which begin at 10, 20 and so on, and its end; steps of an optimizer at `steps`.
+    fn recording(batches: u64, steps: &[u64], dropped: Option<u64>) -> Recording {
+        let mut recording = Recording::default();
+        recording.process.pid = MAIN;
+        recording.iterations.push(IterationInfo {
+            number: 1,
+            loader: 1,
+            thread: MAIN,
+            start: 8,
+            end: 9,
+            workers: Vec::new(),
+        });
+        for i in 1..=batches {
+            let next = mark(Kind::Next, (10 * i, 10 * i + 2), 0);
+            recording.marks.push(next);
+        }
+        let end = 10 * batches + 10;
+        recording.marks.push(mark(Kind::Next, (end, end + 1), 1));
+        for &at in steps {
+            let step = mark(Kind::Optimized, (at, at + 1), 0);
+            recording.marks.push(step);
+        }
+        let dropped = dropped.map(|at| mark(Kind::Dropped, (at, at), 0));
+        recording.marks.extend(dropped);
+        recording
+    }
+
+    fn steps(recording: &Recording) -> Vec<(u64, StepEnd)> {
+        let mut loops = loops(recording);
+        let optimized = optimized(recording, &loops);
+        find(&mut loops, &optimized);
+        let steps = loops.iter().flat_map(Loop::steps);
+        steps.map(|step| (step.start, step.end)).collect()
+    }
+
+    #[test]
+    fn a_loop_that_is_one_batch_ahead_has_a_step_for_the_last_one_after_its_end() {
+        let ahead = recording(3, &[25, 35, 45], Some(48));
+        let expected = [
+            (10, StepEnd::At(30)),
+            (30, StepEnd::At(40)),
+            (40, StepEnd::At(48)),
+        ];
+        assert_eq!(steps(&ahead), expected);
+        // Where the iterator is dropped at once or kept, the step ends with the optimizer's.
+        for dropped in [Some(42), None] {
+            let ahead = recording(3, &[25, 35, 45], dropped);
+            assert_eq!(steps(&ahead)[2], (40, StepEnd::At(46)));
+        }
+    }
+
+    #[test]
+    fn a_step_for_what_was_accumulated_last_is_no_look_ahead() {
+        let plain = recording(3, &[15, 25, 35, 45], Some(42));
+        assert_eq!(steps(&plain)[0], (10, StepEnd::At(20)));
+        let every_second = recording(5, &[25, 45, 65], Some(62));
+        assert_eq!(steps(&every_second)[0], (10, StepEnd::At(20)));
+        assert_eq!(steps(&every_second).len(), 5);
+    }
+
+    #[test]
+    fn a_step_that_belongs_to_the_next_loop_is_no_look_ahead() {
+        let mut two = recording(3, &[25, 35, 75], Some(42));
+        let mut next = two.iterations[0].clone();
+        (next.number, next.start, next.end) = (2, 60, 61);
+        two.iterations.push(next);
+        assert_eq!(steps(&two)[0], (10, StepEnd::At(20)));
+    }
+}

@@ -133,6 +133,11 @@ impl Loop {
         }
     }
 
+    /// Its last step goes on to `start`, when its thread waits in another loop.
+    pub(super) fn goes_on_to(&mut self, start: u64) {
+        self.succeeded = Some(start);
+    }
+
     /// The end of the last step where nothing tells it.
     fn left(&self) -> StepEnd {
         match self.again {
@@ -343,6 +348,19 @@ mod tests {
         assert_eq!(ends(&call), [(10, StepEnd::At(20))]);
         let of = &loops(&call)[0];
         assert_eq!(of.calls[1].outcome, Outcome::Open);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_is_the_last_one_unless_its_thread_goes_on() {
+        let mut cut = recording(&[(&[(10, 12, 0), (20, 25, CUT)], Some(26))]);
+        let outcome = |of: &Recording| loops(of)[0].calls[1].outcome;
+        assert_eq!(outcome(&cut), Outcome::Cut { last: true });
+        assert_eq!(ends(&cut), [(10, StepEnd::At(20))]);
+        cut.marks.push(mark(Kind::Optimized, 9, 30, 31, 0));
+        cut.marks.last_mut().expect("it is there").tid = 8;
+        assert_eq!(outcome(&cut), Outcome::Cut { last: true });
+        cut.marks.push(mark(Kind::Optimized, 9, 30, 31, 0));
+        assert_eq!(outcome(&cut), Outcome::Cut { last: false });
     }
 
     #[test]
