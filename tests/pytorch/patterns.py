@@ -566,7 +566,7 @@ def raises():
         except KeyError as error:
             print(error)
     truth["optimized"] = 1
-    tell(0, train=0, code=1)
+    tell(0, train=0, valid=1, code=1)
     sgd().step(closure=lambda: 1 / 0)
 
 
@@ -576,7 +576,7 @@ PATTERNS = [
     accelerate, timm, lightning, stateful, stateful_workers,
     cycle, one_each, restarts, nested, samplers, two_at_once,
     optimizers, compiled,
-    interrupted, exits, forks, other_path, raises,
+    interrupted, exits, forks, other_path, ranks, raises,
 ]
 
 if __name__ == "__main__":

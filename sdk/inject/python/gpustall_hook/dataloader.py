@@ -58,11 +58,14 @@ class Iteration:
     """What is known of one iterator, kept at it."""
 
     __slots__ = (
-        "number", "start", "served", "workers", "taken", "worker", "inside", "processing", "thread", "pid"
+        "number", "made", "start", "served", "workers", "taken", "worker", "inside", "processing",
+        "thread", "pid",
     )
 
     def __init__(self):
         self.number = 0
+        #: What is known of its loader.
+        self.made = None
         #: When its last loop began.
         self.start = 0
         #: Iterations of the same workers before.
@@ -84,6 +87,8 @@ class Iteration:
     def begin(self, iterator, loader, start, end):
         """A loop over the loader begins; its iter() took from `start` to `end`."""
         self.number = next(_iterations)
+        if self.made is None:
+            self.made = loaders.made(loader)
         self.start = start
         self.served += 1
         workers = getattr(iterator, "_workers", None) or ()
@@ -93,7 +98,7 @@ class Iteration:
         marks.detail(
             iteration={
                 "number": self.number,
-                "loader": loaders.number(loader),
+                "loader": loaders.number(self.made, loader),
                 "thread": marks._tid(),
                 "start": start,
                 "end": end,
@@ -120,6 +125,9 @@ def _adopt(iterator):
     iteration = Iteration()
     try:
         at = now()
+        before = iterator.__dict__.get("_gpustall")
+        if before is not None:
+            iteration.made = before.made
         iterator._gpustall = iteration
         iteration.begin(iterator, iterator, at, at)
     except Exception:

@@ -30,11 +30,12 @@ _known = {}
 class Made:
     """How a loader was made."""
 
-    __slots__ = ("loader", "number", "places", "at")
+    __slots__ = ("loader", "number", "pid", "places", "at")
 
     def __init__(self, loader, places):
-        #: Its number in this process; 0 until its first loop.
+        #: Its number in the process that last looped over it.
         self.number = 0
+        self.pid = 0
         self.places = places
         self.at = now()
         known, key = _known, id(loader)
@@ -48,7 +49,6 @@ def patch(loader, begin):
     """
     _wrap(loader, begin)
     derive(loader, lambda cls: _wrap(cls, begin))
-    os.register_at_fork(after_in_child=_forked)
 
 
 def derive(base, each):
@@ -66,12 +66,6 @@ def derive(base, each):
             pass
 
     base.__init_subclass__ = classmethod(__init_subclass__)
-
-
-def _forked():
-    # The details of this process are told anew.
-    for made in list(_known.values()):
-        made.number = 0
 
 
 def _wrap(cls, begin):
@@ -120,10 +114,15 @@ def _marked_iter(iterate, begin):
     return __iter__
 
 
-def number(loader):
+def made(loader):
+    """What is known of a loader."""
+    return _known.get(id(loader)) or Made(loader, [])
+
+
+def number(made, loader):
     """The number of a loader in this process; its details are told with its first loop."""
-    made = _known.get(id(loader)) or Made(loader, [])
-    if made.number == 0:
+    if made.pid != os.getpid():
+        made.pid = os.getpid()
         made.number = next(_numbers)
         words = ("num_workers", "batch_size", "pin_memory", "prefetch_factor", "persistent_workers")
         options = {word: getattr(loader, word, None) for word in words}
