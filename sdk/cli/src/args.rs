@@ -25,6 +25,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Start(StartArgs),
     Report(ReportArgs),
+    Open(OpenArgs),
     Finish(FinishArgs),
     Merge(MergeArgs),
 }
@@ -145,6 +146,27 @@ pub(crate) struct ReportArgs {
     /// Diagnose again, even if the trace carries a report
     #[arg(long)]
     pub(crate) fresh: bool,
+}
+
+/// Show a trace in Perfetto's UI, the starvation chains on top
+///
+/// The address that is printed opens <https://ui.perfetto.dev> with the tracks of the story pinned: what
+/// starved, the device, its streams, the trainer, its producers; with a stall of the first cause selected,
+/// so that the arrows to what it waited for are drawn, and some steps around it. The trace goes from this
+/// machine to your browser and nowhere else.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OpenArgs {
+    /// The trace: finished, partial, or of PyTorch's profiler
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+
+    /// Print the address only
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// Where Perfetto's UI is, for those who host it themselves
+    #[arg(long, value_name = "URL", default_value = "https://ui.perfetto.dev")]
+    pub(crate) ui: String,
 }
 
 const FINISH_EXAMPLES: &str = "\
