@@ -60,7 +60,7 @@ pub(super) fn find(loops: &mut [Loop], optimized: &Optimized) {
         };
         let with = steps.iter().filter(|step| steps_in(step)).count();
         let leads = steps.first().is_none_or(steps_in);
-        if leads || 2 * with <= steps.len() - 1 {
+        if leads || 2 * with < steps.len() {
             continue;
         }
         let others = begins

@@ -141,8 +141,10 @@ mod tests {
     use super::super::record::IterationInfo;
     use super::*;
 
-    /// Loaders of a process: the lines and the data of each, when it was made, and when its loops were.
-    fn told(of: &[(&[&str], &str, u64, &[(u64, u64)])]) -> Vec<String> {
+    /// A loader: the lines that made it, its data, when it was made, and when its loops were.
+    type Loader<'a> = (&'a [&'a str], &'a str, u64, &'a [(u64, u64)]);
+
+    fn told(of: &[Loader<'_>]) -> Vec<String> {
         let mut recording = Recording::default();
         for (number, (places, data, made, loops)) in (1..).zip(of) {
             let loader = LoaderInfo {
