@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Say why a GPU, or the training thread that stands for it, was starved.
 #[derive(Debug, Parser)]
@@ -15,7 +16,8 @@ const EXIT_CODES: &str = "\
 EXIT CODES:
   0  done, whether or not there are findings
   1  a trace could not be read or written; the others were still reported
-  2  the command line is wrong";
+  2  the command line is wrong
+  that of the job, for `gpustall run`, or 125 to 127: see `gpustall run --help`";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -39,9 +41,21 @@ EXAMPLES:
     kill -USR1 $(pidof gpustall)
 
 EXIT CODES:
-  that of the command, 128 + N if signal N ended it
-  127  the command could not be started
-  2  the command line is wrong";
+  that of the job, 128 + N if signal N ended it
+  125  gpustall itself failed, or its command line is wrong: the job did not run
+  126  the job was found and could not be started
+  127  the job was not found";
+
+/// Prints why the command line was refused, or the help that it asks for. Returns the exit code.
+pub(crate) fn refused(error: &clap::Error) -> ExitCode {
+    let _ = error.print();
+    let runs = std::env::args_os().nth(1).is_some_and(|word| word == "run");
+    match error.exit_code() {
+        // The job's own code may be 2.
+        2 if runs => ExitCode::from(crate::run::FAILED),
+        code => ExitCode::from(u8::try_from(code).unwrap_or(1)),
+    }
+}
 
 /// Run a job that knows nothing of gpustall, and report on it.
 ///

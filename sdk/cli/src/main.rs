@@ -13,13 +13,21 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return args::refused(&error),
+    };
+    // The exit code of `run` is the job's.
+    let failure = match args.command {
+        args::Command::Run(_) | args::Command::Start(_) => ExitCode::from(run::FAILED),
+        _ => ExitCode::FAILURE,
+    };
     match run(args) {
         Ok(code) => code,
         Err(error) if output::is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::complain("error", &output::describe(&error));
-            ExitCode::FAILURE
+            failure
         }
     }
 }

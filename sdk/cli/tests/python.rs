@@ -134,6 +134,53 @@ fn what_the_program_starts_is_as_it_is_too() {
 }
 
 #[test]
+fn a_virtual_environment_has_the_hook() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let made = Command::new("python3")
+        .args(["-m", "venv", "--without-pip", "own"])
+        .current_dir(folder.path())
+        .status();
+    assert!(
+        made.is_ok_and(|status| status.success()),
+        "venv is a part of Python"
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
+        .args(["own/bin/python", "-c", "import sys; print(sys.prefix)"])
+        .current_dir(folder.path())
+        .output()
+        .expect("the command starts");
+    assert!(text(&output.stdout).contains("own\n"), "{output:?}");
+    assert!(!told_absent(folder.path()), "{:?}", notes(folder.path()));
+}
+
+#[test]
+fn a_python_behind_another_program_that_may_not_load_the_hook_is_told_too() {
+    if python().is_none() {
+        return;
+    }
+    for (line, told) in [
+        ("python3 -S -c 'print(1)'", true),
+        ("PYTHONPATH= python3 -c 'print(1)'", true),
+        ("python3 -c 'print(1)'", false),
+        ("echo no", false),
+    ] {
+        let folder = folder();
+        let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+            .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
+            .args(["sh", "-c", line])
+            .current_dir(folder.path())
+            .output()
+            .expect("the command starts");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(told_absent(folder.path()), told, "{line}");
+    }
+}
+
+#[test]
 fn the_hook_can_be_left_out() {
     if python().is_none() {
         return;

@@ -117,18 +117,52 @@ fn a_job_that_a_signal_ends_gives_the_code_of_a_shell() {
     assert_eq!(output.status.signal(), None);
 }
 
-#[test]
-fn a_command_that_does_not_exist_is_an_error_with_its_code() {
-    let folder = folder();
+/// Runs `gpustall run ARGS` in `folder`: its exit code and what it said.
+fn refused(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
-        .current_dir(folder.path())
-        .args(["run", "--no-sidecar", "--", "/nowhere/train"])
+        .current_dir(folder)
+        .arg("run")
+        .args(args)
         .output()
         .expect("the command starts");
-    assert_eq!(output.status.code(), Some(127));
-    let said = text(&output.stderr);
+    (output.status.code(), text(&output.stderr))
+}
+
+#[test]
+fn a_job_that_does_not_exist_or_cannot_be_run_has_the_codes_of_env() {
+    let folder = folder();
+    let run = |job: &str| refused(folder.path(), &["--no-sidecar", "--", job]);
+    let (code, said) = run("/nowhere/train");
+    assert_eq!(code, Some(127), "{said}");
     assert!(said.contains("cannot run /nowhere/train"), "{said}");
+    assert_eq!(run("no-such-program-anywhere").0, Some(127));
+    let plain = folder.path().join("train");
+    std::fs::write(&plain, "#!/bin/sh\n").expect("it can be written");
+    let (code, said) = run("./train");
+    assert_eq!(code, Some(126), "{said}");
+    assert!(said.contains("cannot run ./train"), "{said}");
     assert!(!folder.path().join("train.trace.parts").exists());
+}
+
+#[test]
+fn what_keeps_us_from_running_the_job_has_a_code_that_no_job_has() {
+    let folder = folder();
+    let job = ["--", "sh", "-c", "echo ran; exit 1"];
+    let run = |options: &[&str]| refused(folder.path(), &[options, &job].concat());
+    for options in [
+        // No such folder, a folder, and no such option.
+        &["-o", "nowhere/x.trace.json"][..],
+        &["-o", "."],
+        &["--budget", "much"],
+        &["--jsn"],
+    ] {
+        let (code, said) = run(options);
+        assert_eq!(code, Some(125), "{said}");
+        assert!(said.contains("error: "), "{said}");
+    }
+    assert_eq!(refused(folder.path(), &[]).0, Some(125));
+    assert_eq!(refused(folder.path(), &["--help"]).0, Some(0));
+    assert_eq!(run(&["--no-sidecar"]).0, Some(1));
 }
 
 #[test]

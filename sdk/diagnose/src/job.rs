@@ -168,7 +168,7 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
     open.sort_by_key(|slice| slice.span.start);
     open.truncate(MAX_LISTED);
     let row = |slice: &Slice| {
-        let length = timeline.end.since(slice.span.start);
+        let length = timeline.clip(slice.span).len();
         // Where no step was complete nobody is known to train; who waits does.
         let trains = threads.is_empty() || threads.contains(&slice.track);
         let waits = timeline.role(slice.cat).is_some();

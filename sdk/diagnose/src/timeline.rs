@@ -13,7 +13,7 @@ use crate::threads::{Lane, Threads, tid_of};
 use crate::user_spans::UserSpans;
 use gpustall_trace::vocab::kind;
 use gpustall_trace::{
-    Interval, Nanos, Pid, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind,
+    Interval, Nanos, Pid, Slice, Symbol, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -83,6 +83,7 @@ impl<'a> Timeline<'a> {
         timeline.steps.sort_by_key(|s| (s.span.start, s.span.end));
         timeline.waits.sort_by_key(|w| (w.span.start, w.span.end));
         timeline.stages.finish(timeline.end);
+        timeline.share_pauses();
         timeline.pauses.extend(ranks::common_pauses(&timeline));
         timeline.mark_first_waits();
         timeline.mark_cut_steps();
@@ -122,10 +123,8 @@ impl<'a> Timeline<'a> {
             });
         } else if cat == self.names.cat.pause {
             match id(&slice.args, self.names.key.process).map(Pid) {
-                Some(pid) if self.trace.meta.members.len() > 1 => {
-                    self.pauses_of.entry(pid).or_default().push(span);
-                }
-                _ => self.pauses.push(span),
+                Some(pid) => self.pauses_of.entry(pid).or_default().push(span),
+                None => self.pauses.push(span),
             }
         }
     }
@@ -188,6 +187,27 @@ impl<'a> Timeline<'a> {
         for wait in self.waits.iter_mut().filter(batches) {
             let new = seen.insert((wait.loader, wait.track, wait.epoch));
             wait.first = wait.step.map_or(new, |step| step == 0);
+        }
+    }
+
+    /// A pause of one process is one of all, unless several ranks were recorded, or several processes
+    /// that run steps and no device.
+    fn share_pauses(&mut self) {
+        if self.pauses_of.is_empty() || self.trace.meta.members.len() > 1 {
+            return;
+        }
+        let process = |step: &Step| {
+            let mut tracks = self.trace.tracks.iter();
+            let runs =
+                |track: &&Track| Some(track.tid) == step.thread && track.kind == TrackKind::Thread;
+            tracks.find(runs).map(|track| track.pid)
+        };
+        let threads: HashMap<Option<Tid>, &Step> =
+            self.steps.iter().map(|step| (step.thread, step)).collect();
+        let processes: HashSet<Option<Pid>> = threads.values().map(|step| process(step)).collect();
+        if self.names.cat.kernel.is_some() || processes.len() < 2 {
+            let of = std::mem::take(&mut self.pauses_of);
+            self.pauses.extend(of.into_values().flatten());
         }
     }
 

@@ -72,6 +72,12 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     let parts = without(&[span], &timeline.pauses);
     for trainer in &mut trainers {
         trainer.parts = during(&parts, trainer.span);
+        let own = trainer.track.and_then(|track| timeline.trace.track(track));
+        let own = own.and_then(|track| timeline.pauses_of.get(&track.pid));
+        // With devices each has a window of its own.
+        if let Some(pauses) = own.filter(|_| devices.is_empty()) {
+            trainer.parts = without(&trainer.parts, pauses);
+        }
     }
     let of_device = ranks::windows(timeline, devices, (span, &trainers));
     (
@@ -91,8 +97,9 @@ fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
     if !marked(timeline.trace) {
         return None;
     }
+    // A wait that an interrupt cut off is over.
     let open = timeline.steps.iter().any(|step| step.cut)
-        || timeline.waits.iter().any(|wait| wait.unfinished);
+        || (timeline.waits.iter()).any(|wait| wait.unfinished && wait.span.end >= timeline.end);
     let steps = timeline.steps.iter().map(|step| step.span.end);
     let waits = timeline.waits.iter().map(|wait| wait.span.end);
     steps.chain(waits).max().filter(|_| !open)

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Builder, V, with_workers};
 use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::vocab::{QUEUE_DEPTH, arg, cat};
-use gpustall_trace::{State, TrackId};
+use gpustall_trace::vocab::{self, QUEUE_DEPTH, arg, cat, kind};
+use gpustall_trace::{Pid, State, TrackId, TrackKind};
 
 fn steps(b: &mut Builder, count: u64) -> TrackId {
     let main = b.thread(100, "main");
@@ -128,6 +128,46 @@ fn a_pause_is_cut_out_of_the_window() {
     assert_eq!(report.steps.count + report.first_steps.length.count, 7);
     let waited = report.charges_ns["data"] + report.charges_ns["data.startup"];
     assert_eq!(waited, 15_000_000);
+}
+
+#[test]
+fn a_pause_of_one_of_two_processes_without_ranks_is_its_own() {
+    let report = |both: bool| {
+        let mut b = Builder::new();
+        let other = b.track(Pid(200), 201, "other", TrackKind::Thread);
+        steps(&mut b, 10);
+        for step in 0..(if both { 10 } else { 0 }) {
+            let at = step * 10_000;
+            b.step("other", 0, step, 201, (at, at + 10_000));
+        }
+        let pause = [(arg::PROCESS, V::N(200))];
+        b.slice(other, cat::PAUSE, "paused", (50_000, 100_000), &pause);
+        diagnose(&b.build(100_000))
+    };
+    let two = report(true);
+    assert_eq!((two.window_ns, two.paused_ns), (100_000_000, 0));
+    assert_eq!(two.device_ns, 100_000_000 + 50_000_000);
+    // Of the other process no steps were seen: the pause is that of the recording.
+    let one = report(false);
+    assert_eq!((one.window_ns, one.paused_ns), (50_000_000, 50_000_000));
+}
+
+#[test]
+fn a_wait_that_an_interrupt_cut_off_ends_the_window_of_a_marked_program() {
+    let mut b = Builder::new();
+    let main = steps(&mut b, 10);
+    let wait = [
+        (arg::LOADER, V::S("train")),
+        (arg::KIND, V::S(kind::TRAIN)),
+        (arg::FRAMEWORK, V::S(vocab::PYTORCH)),
+        (arg::UNFINISHED, V::B(true)),
+    ];
+    let span = (100_000, 130_000);
+    b.slice(main, cat::DATA_WAIT, "data wait", span, &wait);
+    let report = diagnose(&b.build(900_000));
+    assert_eq!(report.window_start_ns + report.window_ns, 130_000_000);
+    assert_eq!(report.unfinished[0].for_ns, 30_000_000);
+    assert!(report.faults.is_empty());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The hook for Python programs, carried as text.
 
 /// The files of the hook, by their paths in the folder that comes first on `PYTHONPATH`.
-pub const PYTHON_HOOK: [(&str, &str); 6] = [
+pub const PYTHON_HOOK: [(&str, &str); 9] = [
     (
         "sitecustomize.py",
         include_str!("../python/sitecustomize.py"),
@@ -21,6 +21,18 @@ pub const PYTHON_HOOK: [(&str, &str); 6] = [
     (
         "gpustall_hook/dataloader.py",
         include_str!("../python/gpustall_hook/dataloader.py"),
+    ),
+    (
+        "gpustall_hook/loaders.py",
+        include_str!("../python/gpustall_hook/loaders.py"),
+    ),
+    (
+        "gpustall_hook/fetches.py",
+        include_str!("../python/gpustall_hook/fetches.py"),
+    ),
+    (
+        "gpustall_hook/queues.py",
+        include_str!("../python/gpustall_hook/queues.py"),
     ),
     (
         "gpustall_hook/optimizer.py",

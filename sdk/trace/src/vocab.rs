@@ -203,7 +203,8 @@ pub mod arg {
     pub const MESSAGE: &str = "message";
     /// True on a slice that was left by a panic.
     pub const PANICKED: &str = "panicked";
-    /// True on a slice whose end was not recorded; it ends with the recording.
+    /// True on a slice whose end was not recorded: it ends with the recording, or with the interrupt
+    /// that cut it off.
     pub const UNFINISHED: &str = "unfinished";
     /// Module path of a `tracing` span or event.
     pub const TARGET: &str = "target";

@@ -21,6 +21,9 @@ use std::process::ExitCode;
 pub(crate) use left::trace as trace_of_parts;
 pub(crate) use start::start;
 
+/// What `gpustall run` exits with where the job did not run because of us, as env and timeout do.
+pub(crate) const FAILED: u8 = 125;
+
 /// Runs the job, and then says what was seen of it. The exit code is the job's.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let program = args.command.first().map_or(OsStr::new("job"), |word| word);
@@ -33,19 +36,15 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         bail!("{} is a directory; name a file with -o", output.display());
     }
     let parts = Parts::create(&output)?;
-    let library = parts.library()?;
+    let library = parts.library().inspect_err(|_| parts.remove())?;
     let hook = python::Hook::install(args, parts.folder());
     let usable = sidecar::usable(args);
     let start = MonotonicClock::read();
     let mut job = match job::Job::start(args, &parts, &library, &hook, usable.is_ok()) {
         Ok(job) => job,
         Err(error) => {
-            complain(
-                "error",
-                &format!("cannot run {}: {error}", program.display()),
-            );
             parts.remove();
-            return Ok(ExitCode::from(127));
+            return Ok(start::refused(program, &error));
         }
     };
     let left = left::Job {

@@ -4,6 +4,7 @@ use crate::args::StartArgs;
 use crate::output::complain;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use std::ffi::OsStr;
+use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
@@ -15,11 +16,19 @@ pub(crate) fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no command");
     };
     let error = Command::new(program).args(rest).exec();
-    complain(
-        "error",
-        &format!("cannot run {}: {error}", program.display()),
-    );
-    Ok(ExitCode::from(127))
+    Ok(refused(program, &error))
+}
+
+/// Says why a job could not be started. Returns the exit code that env and timeout have for it.
+pub(super) fn refused(program: &OsStr, error: &std::io::Error) -> ExitCode {
+    let text = format!("cannot run {}: {error}", program.display());
+    complain("error", &text);
+    ExitCode::from(match error.kind() {
+        ErrorKind::NotFound => 127,
+        // There is no room for one more process, or no signal can be caught.
+        ErrorKind::WouldBlock | ErrorKind::OutOfMemory | ErrorKind::Other => super::FAILED,
+        _ => 126,
+    })
 }
 
 /// Whether `program` is there, so that nothing but [`start`] itself can fail in the child.

@@ -34,7 +34,7 @@ NEXT = 3
 #: A batch's items are about to be read; n: batch of this fetcher; a: the worker's iteration, b: 1 if
 #: it is a worker's own fetcher, not one of a loader in this process.
 GET_BEGAN = 4
-#: They were read. c: items; d: 1 in case of an error, 2 if there were none left.
+#: They were read. c: items; d: 1 in case of an error, 2 if there were none left, 3 if it was cut off.
 GET = 5
 COLLATE_BEGAN = 6
 COLLATE = 7
@@ -46,9 +46,13 @@ PINNED = 9
 OPTIMIZED = 10
 #: An iterator was dropped. a: iteration.
 DROPPED = 11
+#: What next() gave last on this thread was put into a queue. n: number there; a: queue, b: iteration.
+HANDED = 12
+#: It was got there. n: number there; a: queue.
+RECEIVED = 13
 
-# How a next() ended.
-BATCH, END, ERROR, NO_GRADIENTS = 0, 1, 2, 4
+# How a next() ended. CUT: by an exception that is none of the loader, such as KeyboardInterrupt.
+BATCH, END, ERROR, CUT, NO_GRADIENTS = 0, 1, 2, 3, 4
 
 #: The program may change its environment.
 _folder = os.environ.get(FOLDER_VARIABLE)
@@ -88,6 +92,20 @@ def note(text):
     detail(note=text)
 
 
+def thread():
+    """Tells once what the program calls this thread, and whether it is one of Python's."""
+    tid = _tid()
+    if tid in _threads:
+        return
+    _threads.add(tid)
+    try:
+        known = threading._active.get(threading.get_ident())
+        own = known is not None and not isinstance(known, threading._DummyThread)
+        detail(thread={"tid": tid, "name": str(known.name)[:100] if own else "", "python": own})
+    except Exception:
+        pass
+
+
 def ready():
     """Nanoseconds for which this thread was ready and waited for a CPU, since it began."""
     try:
@@ -109,8 +127,9 @@ def difference(later, earlier):
 
 def _forget():
     """The state of a process that has marked nothing yet."""
-    global _slots, _room, _map, _stem, _lost, _lock
+    global _slots, _room, _map, _stem, _lost, _lock, _threads
     _room, _map, _stem, _lost = 0, None, None, 0
+    _threads = set()
     # Slot 0 is the head.
     _slots = itertools.count(1)
     _lock = threading.RLock()

@@ -30,6 +30,10 @@ def patch(module):
             start = now()
             try:
                 return step(*args, **kwargs)
+            except BaseException as error:
+                # The program sees its own frames.
+                error.__traceback__ = error.__traceback__.tb_next
+                raise
             finally:
                 try:
                     end = now()
@@ -38,6 +42,7 @@ def patch(module):
                     if number is None:
                         number = known["_gpustall_number"] = next(numbers)
                     mark(kind, start, end, number)
+                    marks.thread()
                 except Exception:
                     pass
 

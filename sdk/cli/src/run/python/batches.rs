@@ -31,8 +31,10 @@ impl Batches {
                     batches.of_worker.insert(made, batch);
                 }
                 None => {
-                    let list = batches.of_thread.entry(call.tid).or_default();
-                    list.push((call.start, call.end, batch));
+                    let own = (call.tid, (call.start, call.end));
+                    let (tid, (start, end)) = call.inner.unwrap_or(own);
+                    let list = batches.of_thread.entry(tid).or_default();
+                    list.push((start, end, batch));
                 }
             }
         }

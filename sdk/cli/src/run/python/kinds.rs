@@ -1,7 +1,9 @@
 //! Whether a loader's batches train the model, and what the steps of the training are.
 
-use super::loops::{Loop, Outcome, StepEnd};
-use super::record::{Kind, Recording};
+use super::ahead::{Optimized, any};
+use super::loaders::{Identities, Identity};
+use super::loops::{Call, Loop, LoopStep, Outcome, StepEnd};
+use super::record::Recording;
 use gpustall_trace::vocab::kind::{TRAIN, VALID};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,48 +11,49 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Kinds {
     /// Of each, one of [`kind`](gpustall_trace::vocab::kind).
     pub(super) of: BTreeMap<u32, &'static str>,
-    /// If optimizers step, but in no step of a loader: from when to when their steps are, by thread.
+    /// Steps that are in none of a loader, from an optimizer's to its next one: when, by thread.
     pub(super) steps: Vec<(u32, u64, u64)>,
+    /// Whether those are all steps of the training: its batches come in a way that is not known.
+    pub(super) apart: bool,
 }
 
 /// What the loaders of a process are for.
 ///
-/// A loader in whose steps an optimizer stepped trains. Of the others, those evaluate that stand beside
-/// one that trains, and those that were only asked while no gradients were wanted. Where optimizers step
-/// in no step of a loader, no training loop is that of a thread that hands batches on: one other than
-/// the main thread, on which no optimizer steps.
-pub(super) fn kinds(recording: &Recording, loops: &[Loop]) -> Kinds {
-    let optimized = optimizer_steps(recording);
-    let mut trains = BTreeSet::new();
+/// A loader in whose steps an optimizer stepped trains, unless it was only asked while no gradients were
+/// wanted, and another one was not. Of the others, those evaluate that stand beside one that trains, and
+/// those that were only asked while no gradients were wanted. Where optimizers step in no step of a loader,
+/// no training loop is that of a thread on which no optimizer steps, if it is known that the program
+/// started the one that does.
+pub(super) fn kinds(recording: &Recording, loops: &[Loop], optimized: &Optimized) -> Kinds {
     let mut gradients = BTreeSet::new();
-    // Gradients may be applied while they are computed, on a thread of PyTorch's own: the main thread is
-    // no feeder for that.
-    let may_train = |tid: u32| tid == recording.process.pid || optimized.contains_key(&tid);
     let mut near = BTreeSet::new();
+    let mut stepped = BTreeSet::new();
+    let known = optimized
+        .keys()
+        .all(|tid| recording.threads.contains_key(tid));
+    let may_train =
+        |tid: u32| optimized.contains_key(&tid) || (tid == recording.process.pid && !known);
     for of in loops {
+        let loader = of.info.loader;
         if of.calls.iter().any(|call| may_train(call.tid)) {
-            near.insert(of.info.loader);
+            near.insert(loader);
         }
-        for (call, end) in of.steps() {
-            if let StepEnd::At(end) = end
-                && any_between(&optimized, call.tid, call.start, end)
-            {
-                trains.insert(of.info.loader);
-            }
+        if of.steps().iter().any(|step| trains_in(optimized, step)) {
+            stepped.insert(loader);
         }
-        let batches = of.calls.iter().filter(|c| c.outcome == Outcome::Batch);
-        if batches.into_iter().any(|call| call.gradients) {
-            gradients.insert(of.info.loader);
+        let mut batches = of.calls.iter().filter(|c| c.outcome == Outcome::Batch);
+        if batches.any(|call| call.gradients) {
+            gradients.insert(loader);
         }
     }
-    let steps = match trains.is_empty() {
-        true => steps(recording),
-        false => Vec::new(),
-    };
+    let wanted: BTreeSet<u32> = stepped.intersection(&gradients).copied().collect();
+    let trains = if wanted.is_empty() { stepped } else { wanted };
+    let steps = steps(optimized, loops, &trains);
+    let apart = trains.is_empty() && !steps.is_empty();
     let kind = |of: &Loop| {
         let loader = of.info.loader;
         let is_train = match trains.is_empty() {
-            true => gradients.contains(&loader) && (steps.is_empty() || near.contains(&loader)),
+            true => gradients.contains(&loader) && (!apart || near.contains(&loader)),
             false => trains.contains(&loader),
         };
         (loader, if is_train { TRAIN } else { VALID })
@@ -58,48 +61,103 @@ pub(super) fn kinds(recording: &Recording, loops: &[Loop]) -> Kinds {
     Kinds {
         of: loops.iter().map(kind).collect(),
         steps,
+        apart,
     }
 }
 
-/// From one step of an optimizer to its next one. Of several optimizers of a thread, the first one
-/// counts.
-fn steps(recording: &Recording) -> Vec<(u32, u64, u64)> {
-    let mut last: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
+impl Kinds {
+    /// A loader that is made anew for each epoch may have come to no step in the last one: it is what it was
+    /// before.
+    pub(super) fn follow(&mut self, loops: &[Loop], loaders: &Identities) {
+        let complete = |of: &Loop| {
+            of.steps()
+                .iter()
+                .any(|step| matches!(step.end, StepEnd::At(_)))
+        };
+        let complete: BTreeSet<u32> = loops
+            .iter()
+            .filter(|of| complete(of))
+            .map(|of| of.info.loader)
+            .collect();
+        let train: BTreeSet<&Identity> = (self.of.iter())
+            .filter(|(loader, kind)| **kind == TRAIN && complete.contains(loader))
+            .filter_map(|(loader, _)| loaders.get(loader))
+            .collect();
+        for (loader, kind) in &mut self.of {
+            let same = loaders.get(loader).is_some_and(|of| train.contains(of));
+            if same && !complete.contains(loader) {
+                *kind = TRAIN;
+            }
+        }
+    }
+}
+
+/// Whether a loop gave batches to a thread on which no optimizer steps.
+pub(super) fn hands_on(of: &Loop, optimized: &Optimized) -> bool {
+    let gave = |call: &&Call| call.outcome == Outcome::Batch && call.gradients;
+    let mut calls = of.calls.iter().filter(gave);
+    calls.any(|call| !optimized.contains_key(&call.tid))
+}
+
+fn trains_in(optimized: &Optimized, step: &LoopStep) -> bool {
+    let spans = optimized.get(&step.tid).map_or(&[][..], Vec::as_slice);
+    match step.end {
+        StepEnd::At(end) => any(spans, step.start, end),
+        _ => false,
+    }
+}
+
+/// From one step of an optimizer to its next one, where neither is in a step of a loader that trains and
+/// none that is lies between. Of several optimizers of a thread, the first one counts.
+fn steps(optimized: &Optimized, loops: &[Loop], trains: &BTreeSet<u32>) -> Vec<(u32, u64, u64)> {
+    let mut covered: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
+    let training = loops.iter().filter(|of| trains.contains(&of.info.loader));
+    for step in training.flat_map(Loop::steps) {
+        let end = match step.end {
+            StepEnd::At(end) => end,
+            StepEnd::Open => u64::MAX,
+            // Up to the next one.
+            StepEnd::Unknown => step.start + 1,
+        };
+        covered.entry(step.tid).or_default().push((step.start, end));
+    }
+    for spans in covered.values_mut() {
+        spans.sort_unstable();
+        let mut until = 0;
+        for (_, end) in spans {
+            until = until.max(*end);
+            *end = until;
+        }
+    }
+    let is_covered = |tid: u32, at: u64| {
+        let spans = covered.get(&tid).map_or(&[][..], Vec::as_slice);
+        let after = spans.partition_point(|&(start, _)| start <= at);
+        after.checked_sub(1).is_some_and(|i| at < spans[i].1)
+    };
     let mut found = Vec::new();
-    for mark in recording.marks.iter().filter(|m| m.kind == Kind::Optimized) {
-        let (optimizer, start) = last.entry(mark.tid).or_insert((mark.a, mark.start));
-        if *optimizer == mark.a && mark.start > *start {
-            found.push((mark.tid, *start, mark.start));
-            *start = mark.start;
+    for (&tid, spans) in optimized {
+        let mut last = None;
+        for &(at, _, optimizer) in spans {
+            if is_covered(tid, at) {
+                last = None;
+                continue;
+            }
+            let &mut (first, ref mut start) = last.get_or_insert((optimizer, at));
+            if first == optimizer && at > *start {
+                found.push((tid, *start, at));
+                *start = at;
+            }
         }
     }
+    found.sort_by_key(|&(_, start, _)| start);
     found
-}
-
-/// When optimizers began to step, by thread, in order.
-fn optimizer_steps(recording: &Recording) -> BTreeMap<u32, Vec<u64>> {
-    let mut of: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
-    for mark in &recording.marks {
-        if mark.kind == Kind::Optimized {
-            of.entry(mark.tid).or_default().push(mark.start);
-        }
-    }
-    for starts in of.values_mut() {
-        starts.sort_unstable();
-    }
-    of
-}
-
-fn any_between(of: &BTreeMap<u32, Vec<u64>>, tid: u32, start: u64, end: u64) -> bool {
-    let starts = of.get(&tid).map_or(&[][..], Vec::as_slice);
-    let first = starts.partition_point(|&at| at < start);
-    starts.get(first).is_some_and(|&at| at < end)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::ahead::optimized;
     use super::super::loops::loops;
-    use super::super::record::{IterationInfo, Mark};
+    use super::super::record::{IterationInfo, Kind, Mark, ThreadInfo};
     use super::*;
 
     const MAIN: u32 = 7;
@@ -142,8 +200,18 @@ mod tests {
     }
 
     fn told(recording: &Recording) -> (&'static str, usize) {
-        let found = kinds(recording, &loops(recording));
+        let loops = loops(recording);
+        let found = kinds(recording, &loops, &optimized(recording, &loops));
         (found.of[&1], found.steps.len())
+    }
+
+    /// What is known of the thread: whether the program started it.
+    fn with_thread(mut recording: Recording, tid: u32, python: bool) -> Recording {
+        let name = String::new();
+        recording
+            .threads
+            .insert(tid, ThreadInfo { tid, name, python });
+        recording
     }
 
     #[test]
@@ -157,6 +225,43 @@ mod tests {
         assert_eq!(told(&recording(8, 8)), (TRAIN, 0));
         assert_eq!(told(&recording(MAIN, MAIN)), (TRAIN, 0));
         assert_eq!(told(&recording(MAIN, 8)), (TRAIN, 4));
+    }
+
+    #[test]
+    fn the_main_thread_hands_on_if_the_program_started_the_thread_that_trains() {
+        let started = with_thread(recording(MAIN, 8), 8, true);
+        assert_eq!(told(&started), (VALID, 4));
+        // PyTorch applies gradients on a thread of its own.
+        let backward = with_thread(recording(MAIN, 8), 8, false);
+        assert_eq!(told(&backward), (TRAIN, 0));
+    }
+
+    #[test]
+    fn steps_that_go_on_after_the_last_loop_are_steps_too() {
+        let mut cached = recording(MAIN, MAIN);
+        let mut end = mark(Kind::Next, MAIN, (60, 61));
+        end.d = 1;
+        cached.marks.push(end);
+        for at in [70, 80, 90] {
+            cached.marks.push(mark(Kind::Optimized, MAIN, (at, at + 1)));
+        }
+        assert_eq!(told(&cached), (TRAIN, 2));
+    }
+
+    #[test]
+    fn a_loader_that_is_only_asked_without_gradients_does_not_train_beside_one_that_does() {
+        let mut nested = recording(MAIN, MAIN);
+        let mut other = nested.iterations[0].clone();
+        (other.number, other.loader) = (2, 2);
+        nested.iterations.push(other);
+        for at in [14, 34] {
+            let mut next = mark(Kind::Next, MAIN, (at, at + 1));
+            (next.a, next.d) = (2, 4);
+            nested.marks.push(next);
+        }
+        let loops = loops(&nested);
+        let found = kinds(&nested, &loops, &optimized(&nested, &loops));
+        assert_eq!((found.of[&1], found.of[&2]), (TRAIN, VALID));
     }
 
     #[test]

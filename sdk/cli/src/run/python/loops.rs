@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 /// How a `next()` ended; the hook's numbers.
 const END: u32 = 1;
 const ERROR: u32 = 2;
+const CUT: u32 = 3;
 const OUTCOME: u32 = 3;
 const NO_GRADIENTS: u32 = 4;
 
@@ -15,6 +16,11 @@ pub(super) enum Outcome {
     Batch,
     End,
     Error,
+    /// An exception that is none of the loader ended it, such as an interrupt by the user.
+    Cut {
+        /// Whether its thread neither asked a loader nor stepped an optimizer after it.
+        last: bool,
+    },
     /// It had not come back when the recording ended.
     Open,
 }
@@ -42,6 +48,8 @@ pub(super) struct Call {
     pub(super) gradients: bool,
     /// The batch, if a worker made it.
     pub(super) made: Option<Made>,
+    /// The call of `next()` itself, if its thread handed the batch on to the one that waited here.
+    pub(super) inner: Option<(u32, (u64, u64))>,
 }
 
 /// One iteration over a loader.
@@ -57,6 +65,16 @@ pub(super) struct Loop {
     again: bool,
     /// Whether it only gave one batch and was left, and is no part of a chain.
     peek: bool,
+    /// If each batch is used after the next one is asked for: when the last one was used up.
+    pub(super) ahead: Option<u64>,
+}
+
+/// A step of a loop. Times are nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LoopStep {
+    pub(super) tid: u32,
+    pub(super) start: u64,
+    pub(super) end: StepEnd,
 }
 
 /// How the end of a step is known.
@@ -70,16 +88,54 @@ pub(super) enum StepEnd {
 }
 
 impl Loop {
-    /// The calls that gave a batch, with the end of the step that each began.
-    pub(super) fn steps(&self) -> impl Iterator<Item = (&Call, StepEnd)> {
-        let calls = self.calls.iter().enumerate();
-        calls
-            .filter(|(_, call)| call.outcome == Outcome::Batch && !self.peek)
-            .map(|(i, call)| {
-                let next = self.calls.get(i + 1).map(|next| next.start);
-                let end = next.or(self.succeeded).or(self.dropped);
-                (call, end.map_or(self.left(), StepEnd::At))
-            })
+    /// Its steps: one for each batch, from the call that gave it to the next one. Where batches are asked
+    /// for ahead, from the call after it to the one after that.
+    pub(super) fn steps(&self) -> Vec<LoopStep> {
+        let mut steps = Vec::new();
+        let batch = |(_, call): &(usize, &Call)| call.outcome == Outcome::Batch && !self.peek;
+        for (i, call) in self.calls.iter().enumerate().filter(batch) {
+            let start = |i: usize| self.calls.get(i).map(|call| call.start);
+            let (first, next) = match self.ahead {
+                Some(_) if i > 0 => (start(i + 1), start(i + 2)),
+                Some(_) => (Some(call.start), start(2)),
+                None => (Some(call.start), start(i + 1)),
+            };
+            let end = next.or(self.ahead).or(self.succeeded).or(self.dropped);
+            steps.push(LoopStep {
+                tid: call.tid,
+                start: first.unwrap_or(call.start),
+                end: end.map_or(self.left(), StepEnd::At),
+            });
+        }
+        steps
+    }
+
+    /// When its iterator was dropped, if that is known.
+    pub(super) fn dropped(&self) -> Option<u64> {
+        self.dropped
+    }
+
+    /// The step that the call at this position belongs to.
+    pub(super) fn step_of(&self, call: usize) -> u64 {
+        call.saturating_sub(usize::from(self.ahead.is_some())) as u64
+    }
+
+    /// A loop in which the thread of `calls` waits for what another one handed on.
+    pub(super) fn handed(&self, calls: Vec<Call>) -> Self {
+        Self {
+            info: self.info.clone(),
+            calls,
+            dropped: None,
+            succeeded: None,
+            again: self.again || self.dropped.is_some(),
+            peek: false,
+            ahead: None,
+        }
+    }
+
+    /// Its last step goes on to `start`, when its thread waits in another loop.
+    pub(super) fn goes_on_to(&mut self, start: u64) {
+        self.succeeded = Some(start);
     }
 
     /// The end of the last step where nothing tells it.
@@ -110,6 +166,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             succeeded: None,
             again: false,
             peek: false,
+            ahead: None,
         };
         loops.insert(info.number, of);
     }
@@ -142,6 +199,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
                 outcome: Outcome::Open,
                 gradients: true,
                 made: None,
+                inner: None,
             });
         }
     }
@@ -151,10 +209,26 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
     }
     loops.sort_by_key(|of| of.info.start);
     chain(&mut loops);
+    cut_off(&mut loops, recording);
     for of in &mut loops {
         of.again |= full.is_some();
     }
     loops
+}
+
+/// Says which calls that were cut off were the last thing that their threads did here.
+fn cut_off(loops: &mut [Loop], recording: &Recording) {
+    let mut last: HashMap<u32, u64> = HashMap::new();
+    let active = |mark: &&Mark| matches!(mark.kind, Kind::Asked | Kind::Optimized);
+    for mark in recording.marks.iter().filter(active) {
+        let at = last.entry(mark.tid).or_default();
+        *at = mark.start.max(*at);
+    }
+    for call in loops.iter_mut().flat_map(|of| &mut of.calls) {
+        if let Outcome::Cut { last: is_last } = &mut call.outcome {
+            *is_last = last.get(&call.tid).is_none_or(|&at| at <= call.start);
+        }
+    }
 }
 
 fn call(mark: &Mark) -> Call {
@@ -165,6 +239,7 @@ fn call(mark: &Mark) -> Call {
         outcome: match mark.d & OUTCOME {
             END => Outcome::End,
             ERROR => Outcome::Error,
+            CUT => Outcome::Cut { last: true },
             _ => Outcome::Batch,
         },
         gradients: mark.d & NO_GRADIENTS == 0,
@@ -173,6 +248,7 @@ fn call(mark: &Mark) -> Call {
             served: mark.c,
             n: mark.n,
         }),
+        inner: None,
     }
 }
 
@@ -251,8 +327,8 @@ mod tests {
 
     fn ends(recording: &Recording) -> Vec<(u64, StepEnd)> {
         let loops = loops(recording);
-        let steps = loops.iter().flat_map(|of| of.steps());
-        steps.map(|(call, end)| (call.start, end)).collect()
+        let steps = loops.iter().flat_map(Loop::steps);
+        steps.map(|step| (step.start, step.end)).collect()
     }
 
     #[test]
@@ -272,6 +348,19 @@ mod tests {
         assert_eq!(ends(&call), [(10, StepEnd::At(20))]);
         let of = &loops(&call)[0];
         assert_eq!(of.calls[1].outcome, Outcome::Open);
+    }
+
+    #[test]
+    fn a_call_that_was_cut_off_is_the_last_one_unless_its_thread_goes_on() {
+        let mut cut = recording(&[(&[(10, 12, 0), (20, 25, CUT)], Some(26))]);
+        let outcome = |of: &Recording| loops(of)[0].calls[1].outcome;
+        assert_eq!(outcome(&cut), Outcome::Cut { last: true });
+        assert_eq!(ends(&cut), [(10, StepEnd::At(20))]);
+        cut.marks.push(mark(Kind::Optimized, 9, 30, 31, 0));
+        cut.marks.last_mut().expect("it is there").tid = 8;
+        assert_eq!(outcome(&cut), Outcome::Cut { last: true });
+        cut.marks.push(mark(Kind::Optimized, 9, 30, 31, 0));
+        assert_eq!(outcome(&cut), Outcome::Cut { last: false });
     }
 
     #[test]

@@ -5,9 +5,13 @@
 //! leaves its marks in the folder of the job's parts; those of a process with loops over loaders and
 //! of its workers become one part of the trace, in the words of the SDK.
 
+mod ahead;
 mod batches;
 mod drawing;
+mod handed;
+mod is_python;
 mod kinds;
+mod loaders;
 mod loops;
 mod record;
 #[cfg(test)]
@@ -18,6 +22,7 @@ mod story;
 use crate::args::RunArgs;
 use gpustall_inject::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
 use gpustall_trace::{MonoTime, Part, Trace, vocab};
+use loaders::{Identities, identities, names};
 use record::Recording;
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -61,8 +66,7 @@ impl Hook {
 
     /// If the job is a Python program that did not load the hook: what to tell the user.
     pub(super) fn absent(&self, args: &RunArgs) -> Option<String> {
-        let program = Path::new(args.command.first()?).file_name()?;
-        if !program.to_string_lossy().starts_with("python") {
+        if !is_python::runs_python(&args.command) {
             return None;
         }
         let why = match &self.folder {
@@ -70,7 +74,8 @@ impl Hook {
             None => "the hook could not be written to the folder of the trace",
             Some(folder) if folder.join(PYTHON_HOOK_LOADED).exists() => return None,
             Some(_) => {
-                "Python was told not to load it (-I, -E or -S), or another PYTHONPATH was set"
+                "Python was told not to load it (-I, -E or -S), another PYTHONPATH was set, or it ran as \
+                 another user"
             }
         };
         Some(format!(
@@ -94,24 +99,39 @@ pub(super) fn parts(
             return Vec::new();
         }
     };
+    let empty = record::empty(folder);
+    if empty > 0 {
+        notes.push(format!(
+            "{empty} Python processes could not store their marks in {}: is the disk full?",
+            folder.display()
+        ));
+    }
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
     notes.extend(told.into_iter().cloned());
     let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
     let trains =
         |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
-    let part = |trainer: &Recording| {
+    let trainers: Vec<&Recording> = recordings.iter().filter(trains).collect();
+    let loaders: Vec<Identities> = trainers.iter().map(|of| identities(of)).collect();
+    let names = names(loaders.iter().flat_map(Identities::values));
+    let mut told = BTreeSet::new();
+    let mut parts = Vec::new();
+    for (trainer, loaders) in trainers.into_iter().zip(&loaders) {
         let pids = trainer.iterations.iter().flat_map(|of| &of.workers);
         let pids: BTreeSet<&u32> = pids.collect();
         let workers: Vec<&Recording> = recordings
             .iter()
             .filter(|of| of.worker.is_some() && pids.contains(&of.process.pid))
             .collect();
-        Part {
+        let named = (loaders.iter()).filter_map(|(&n, of)| Some((n, names.get(of)?.clone())));
+        let loaders = (loaders, named.collect());
+        parts.push(Part {
             label: format!("python.{}", trainer.process.pid),
-            trace: story::trace(trainer, &workers, start, now),
-        }
-    };
-    recordings.iter().filter(trains).map(part).collect()
+            trace: story::trace(trainer, &workers, loaders, (start, now), &mut told),
+        });
+    }
+    notes.extend(told);
+    parts
 }
 
 /// Steps in a trace.

@@ -25,6 +25,8 @@ pub(super) enum Kind {
     Pinned,
     Optimized,
     Dropped,
+    Handed,
+    Received,
 }
 
 impl Kind {
@@ -40,6 +42,8 @@ impl Kind {
             9 => Kind::Pinned,
             10 => Kind::Optimized,
             11 => Kind::Dropped,
+            12 => Kind::Handed,
+            13 => Kind::Received,
             _ => return None,
         })
     }
@@ -121,8 +125,14 @@ impl ProcessInfo {
 #[serde(default)]
 pub(super) struct LoaderInfo {
     pub(super) number: u32,
-    /// Where it was made, as `train.py:42`.
-    pub(super) place: Option<String>,
+    /// The lines that made it, as `train.py:42`, the innermost first.
+    pub(super) places: Vec<String>,
+    /// When, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) made: u64,
+    /// The class of its data set.
+    pub(super) dataset: String,
+    /// What it reads, and in which order: alike if it is the same data set and sampler.
+    pub(super) of: String,
     pub(super) persistent_workers: bool,
 }
 
@@ -147,10 +157,21 @@ pub(super) struct WorkerInfo {
     pub(super) id: u32,
 }
 
+/// A thread that took batches or stepped an optimizer.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ThreadInfo {
+    pub(super) tid: u32,
+    pub(super) name: String,
+    /// Whether the program started it; else a library did, as PyTorch does for the backward pass.
+    pub(super) python: bool,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Detail {
     Process(ProcessInfo),
+    Thread(ThreadInfo),
     Loader(LoaderInfo),
     Iteration(IterationInfo),
     Worker(WorkerInfo),
@@ -161,6 +182,7 @@ enum Detail {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Recording {
     pub(super) process: ProcessInfo,
+    pub(super) threads: BTreeMap<u32, ThreadInfo>,
     pub(super) loaders: BTreeMap<u32, LoaderInfo>,
     pub(super) iterations: Vec<IterationInfo>,
     /// If it is a worker of a loader.
@@ -172,6 +194,11 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// Whether a library's own thread: what it does, it does for one of the program's.
+    pub(super) fn is_foreign(&self, tid: u32) -> bool {
+        self.threads.get(&tid).is_some_and(|thread| !thread.python)
+    }
+
     /// If marks found no room: when the last one was stored. What the process did later is not known.
     pub(super) fn full(&self) -> Option<u64> {
         let ends = self.marks.iter().map(|mark| mark.end.max(mark.start));
@@ -194,6 +221,15 @@ pub(super) fn read(folder: &Path) -> std::io::Result<Vec<Recording>> {
     Ok(found)
 }
 
+/// How many processes found no room for any mark.
+pub(super) fn empty(folder: &Path) -> usize {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let marks = entries.filter(|entry| entry.path().extension().is_some_and(|of| of == "marks"));
+    marks
+        .filter(|entry| entry.metadata().is_ok_and(|of| of.len() == 0))
+        .count()
+}
+
 /// What the two files of a process say; `None` if they are not of this format, or the process ended
 /// before it could say who it is.
 pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
@@ -212,6 +248,9 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
         // The last line may be cut off.
         match serde_json::from_str(line) {
             Ok(Detail::Process(process)) => found.process = process,
+            Ok(Detail::Thread(thread)) => {
+                found.threads.insert(thread.tid, thread);
+            }
             Ok(Detail::Loader(loader)) => {
                 found.loaders.insert(loader.number, loader);
             }

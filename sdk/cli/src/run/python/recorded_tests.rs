@@ -63,7 +63,7 @@ fn pid_of(trace: &Trace, slice: &Slice) -> Pid {
 
 #[test]
 fn every_batch_is_tied_to_who_made_it_and_to_who_took_it() {
-    for name in ["in-process", "fork", "spawn"] {
+    for name in ["in-process", "fork", "spawn", "prefetch"] {
         let (truth, trace) = (truth(name), trace(name));
         assert_eq!(trace.meta.pid, Pid(truth.pid));
         let mut makers: BTreeMap<u64, Vec<(&str, Pid)>> = BTreeMap::new();
@@ -101,6 +101,10 @@ fn steps_go_from_call_to_call_and_evaluation_is_a_kind_of_its_own() {
         // The first step of each of two epochs is told apart.
         let steps = report.steps.count + report.first_steps.length.count;
         assert_eq!(steps, trained as u64, "{name}");
+        let names: Vec<_> = report.loaders.iter().map(|of| of.name.as_str()).collect();
+        let called = |name: &&str| name.contains(", called at program.py:");
+        assert!(names.iter().all(called), "{names:?}");
+        assert_ne!(names[0], names[1]);
         let kinds: Vec<_> = report.loaders.iter().map(|of| of.kind.as_str()).collect();
         assert_eq!(kinds, ["train", "valid"], "{name}");
         let inside = report.loaders[0].in_process;
@@ -108,6 +112,23 @@ fn steps_go_from_call_to_call_and_evaluation_is_a_kind_of_its_own() {
         let workers = if name == "in-process" { 0 } else { 4 };
         assert_eq!(report.workers.len(), workers, "{name}");
     }
+}
+
+#[test]
+fn a_thread_that_hands_batches_on_makes_no_steps_and_the_one_that_trains_waits() {
+    let (truth, trace) = (truth("prefetch"), trace("prefetch"));
+    let steps: Vec<&Slice> = of(&trace, cat::STEP).collect();
+    assert_eq!(steps.len(), truth.batches.len());
+    let thread = |slice: &&Slice| trace.arg_u64(&slice.args, arg::THREAD);
+    assert!(
+        steps
+            .iter()
+            .all(|step| thread(step) == Some(truth.pid.into()))
+    );
+    let report = diagnose(&trace);
+    assert_eq!(report.loaders.len(), 1);
+    assert_eq!(report.loaders[0].kind, "train");
+    assert_eq!(report.devices.len(), 1);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use super::record::{Kind, Mark, Recording};
 use std::collections::{HashMap, HashSet};
 
-/// How a stage ended that found no item; the hook's number.
+/// How a stage ended that failed, that found no item, and that was cut off; the hook's numbers.
+const FAILED: u32 = 1;
 const NONE_LEFT: u32 = 2;
+const CUT: u32 = 3;
 
 /// One stage of one batch. Times are nanoseconds of `CLOCK_MONOTONIC`.
 #[derive(Debug, Clone)]
@@ -26,6 +28,8 @@ pub(super) struct Stage {
     pub(super) cpu: Option<u64>,
     pub(super) ready: Option<u64>,
     pub(super) failed: bool,
+    /// Whether it was cut off, as by an interrupt, and made no batch.
+    pub(super) cut: bool,
 }
 
 /// The stages that a process went through, by their starts. The last batch of an iterable data set,
@@ -69,7 +73,8 @@ pub(super) fn stages(recording: &Recording) -> Vec<Stage> {
     }
     for stage in &mut found {
         let batch = (stage.tid, stage.served, u32::from(stage.works), stage.n);
-        stage.last = stage.end.is_some() && (stage.collates || !collated.contains(&batch));
+        stage.last =
+            stage.end.is_some() && !stage.cut && (stage.collates || !collated.contains(&batch));
     }
     found.sort_by_key(|stage| stage.start);
     found
@@ -88,6 +93,7 @@ fn stage(mark: &Mark, end: Option<u64>) -> Stage {
         items: Some(u64::from(mark.c)).filter(|&items| items > 0),
         cpu: mark.cpu,
         ready: mark.ready,
-        failed: mark.d == 1,
+        failed: mark.d == FAILED,
+        cut: mark.d == CUT,
     }
 }

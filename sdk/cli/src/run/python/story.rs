@@ -1,28 +1,42 @@
 //! What the hook saw of one training process and its workers, as a trace.
 
+use super::ahead;
 use super::batches::Batches;
 use super::drawing::{Args, Drawing, Place};
-use super::kinds::{Kinds, kinds};
+use super::handed::hand_over;
+use super::kinds::{Kinds, hands_on, kinds};
+use super::loaders::Identities;
 use super::loops::{Loop, Outcome, StepEnd, loops};
-use super::record::{Kind, LoaderInfo, Mark, Recording};
+use super::record::{Kind, Mark, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::{arg, cat};
 
+/// Told where a thread takes batches and another one trains, and no queue is seen between them.
+const UNSEEN: &str = "One thread takes the batches and another one steps the optimizer, without a queue.Queue \
+    between them: what the one that trains waits for is not told from its own work.";
+
 /// What stands for the loader where steps are those of an optimizer.
 const OPTIMIZER: &str = "Optimizer.step";
 
-/// The trace of `trainer` and the workers of its loaders, from `origin` to `end`.
+/// The trace of `trainer` and the workers of its loaders, which are called `names`, from `origin` to `end`.
 pub(super) fn trace(
     trainer: &Recording,
     workers: &[&Recording],
-    origin: MonoTime,
-    end: MonoTime,
+    (loaders, names): (&Identities, BTreeMap<u32, String>),
+    (origin, end): (MonoTime, MonoTime),
+    notes: &mut BTreeSet<String>,
 ) -> Trace {
     let mut drawing = Drawing::new(&trainer.process, origin, end);
     let pid = trainer.process.pid;
     drawing.thread((pid, pid), "main");
+    for thread in trainer.threads.values().filter(|of| of.tid != pid) {
+        match thread.python {
+            true => drawing.thread((pid, thread.tid), &thread.name),
+            false => drawing.thread((pid, thread.tid), &format!("thread {}", thread.tid)),
+        };
+    }
     for worker in workers {
         let of = worker.process.pid;
         let id = worker.worker.map_or(0, |worker| worker.id);
@@ -31,11 +45,19 @@ pub(super) fn trace(
         drawing.thread((of, of), &format!("worker-{id}"));
     }
     let loops = loops(trainer);
-    let kinds = kinds(trainer, &loops);
+    let optimized = ahead::optimized(trainer, &loops);
+    let mut loops = hand_over(trainer, loops, &optimized);
+    ahead::find(&mut loops, &optimized);
+    let mut kinds = kinds(trainer, &loops, &optimized);
+    kinds.follow(&loops, loaders);
+    if kinds.apart && loops.iter().any(|of| hands_on(of, &optimized)) {
+        notes.insert(UNSEEN.to_owned());
+    }
+    notes.extend(unmarked_workers(&loops, workers));
     let mut story = Story {
         pid,
         drawing,
-        loaders: loaders(trainer),
+        loaders: names,
         kinds,
         keep: keep(trainer),
         batches: Batches::of(&loops),
@@ -53,14 +75,19 @@ pub(super) fn trace(
     story.drawing.finish()
 }
 
-/// What people call each loader.
-fn loaders(trainer: &Recording) -> BTreeMap<u32, String> {
-    let name = |loader: &LoaderInfo| match &loader.place {
-        Some(place) => format!("DataLoader ({place})"),
-        None => "DataLoader".to_owned(),
-    };
-    let named = trainer.loaders.iter();
-    named.map(|(&number, of)| (number, name(of))).collect()
+/// What to tell of workers that made batches and left no marks.
+fn unmarked_workers(loops: &[Loop], workers: &[&Recording]) -> Option<String> {
+    let marked: BTreeSet<u32> = workers.iter().map(|of| of.process.pid).collect();
+    let calls = loops.iter().flat_map(|of| &of.calls);
+    let made = calls.filter_map(|call| call.made).map(|made| made.pid);
+    let unmarked: BTreeSet<u32> = made.filter(|pid| !marked.contains(pid)).collect();
+    let count = unmarked.len();
+    (count > 0).then(|| {
+        format!(
+            "How {count} workers of DataLoaders made their batches was not recorded: they did not load the \
+             hook (the program sets another PYTHONPATH, or starts them as another user)."
+        )
+    })
 }
 
 fn keep(trainer: &Recording) -> BTreeSet<u32> {
@@ -100,7 +127,7 @@ impl Story {
                 .slice(place, cat::EPOCH_START, "epoch start", span, args);
             self.calls(of, &loader, kind, epoch);
             // Whoever hands batches on to the thread that trains runs no steps.
-            if self.kinds.steps.is_empty() {
+            if !self.kinds.apart {
                 self.steps(of, &loader, kind, epoch);
             }
         }
@@ -123,10 +150,20 @@ impl Story {
     }
 
     fn calls(&mut self, of: &Loop, loader: &str, kind: &str, epoch: u64) {
-        for (step, call) in (0..).zip(&of.calls) {
+        for (i, call) in of.calls.iter().enumerate() {
+            let step = of.step_of(i);
             let mut args = self.common(loader, kind, epoch);
             let place = (self.pid, call.tid);
             let mut span = (call.start, call.end);
+            if let Some((tid, mut span)) = call.inner {
+                if span.1 == 0 {
+                    span.1 = self.drawing.end();
+                }
+                let name = format!("next() of {loader}");
+                let place = (self.pid, tid);
+                self.drawing
+                    .slice(place, cat::PYTHON_FUNCTION, &name, span, Vec::new());
+            }
             if call.outcome == Outcome::End {
                 self.drawing
                     .slice(place, cat::EPOCH_END, "epoch end", span, args);
@@ -141,6 +178,8 @@ impl Story {
                     span.1 = self.drawing.end();
                     args.push((arg::UNFINISHED, Value::Bool(true)));
                 }
+                Outcome::Cut { last: true } => args.push((arg::UNFINISHED, Value::Bool(true))),
+                Outcome::Cut { last: false } => {}
                 Outcome::Error => {
                     let message = "next() raised an exception";
                     args.push((arg::ERROR, self.drawing.text(message)));
@@ -162,11 +201,11 @@ impl Story {
     }
 
     fn steps(&mut self, of: &Loop, loader: &str, kind: &str, epoch: u64) {
-        for (step, (call, end)) in (0..).zip(of.steps()) {
+        for (number, step) in (0..).zip(of.steps()) {
             let mut args = self.common(loader, kind, epoch);
-            args.push((arg::STEP, Value::U64(step)));
-            args.push((arg::THREAD, Value::U64(call.tid.into())));
-            let end = match end {
+            args.push((arg::STEP, Value::U64(number)));
+            args.push((arg::THREAD, Value::U64(step.tid.into())));
+            let end = match step.end {
                 StepEnd::At(end) => end,
                 StepEnd::Open => {
                     args.push((arg::UNFINISHED, Value::Bool(true)));
@@ -174,8 +213,8 @@ impl Story {
                 }
                 StepEnd::Unknown => continue,
             };
-            let name = format!("step {step}");
-            self.drawing.step(loader, &name, (call.start, end), args);
+            let name = format!("step {number}");
+            self.drawing.step(loader, &name, (step.start, end), args);
         }
     }
 
@@ -228,7 +267,7 @@ impl Story {
             let message = self.drawing.text("it raised an exception");
             args.push((arg::ERROR, message));
         }
-        if stage.end.is_none() {
+        if stage.end.is_none() || stage.cut {
             args.push((arg::UNFINISHED, Value::Bool(true)));
         }
         let (cat, name) = match stage.collates {
