@@ -16,11 +16,11 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// What the findings of these causes say of their fixes, together. `None` if there are none.
+    /// What the step would be without the losses of these causes, together. `None` if there are none.
     pub fn of_causes(report: &Report, causes: &[&str]) -> Option<Self> {
         let findings = report.findings.iter();
         let of = findings.filter(|finding| causes.contains(&finding.cause.to_string().as_str()));
-        let steps = of.filter_map(|of| Some((of.step_ns? as f64, of.predicted_step_ns? as f64)));
+        let steps = of.filter_map(|of| Some((of.step_ns? as f64, of.step_without_loss_ns? as f64)));
         steps.fold(None, |sum, (now, then)| match sum {
             None => Some(Self {
                 now_ns: now,
@@ -43,7 +43,7 @@ impl Prediction {
             Some((finding.step_ns?, *without?))
         });
         let first = data.clone().next();
-        let first = first.and_then(|of| Some((of.step_ns?, of.predicted_step_ns? as f64)));
+        let first = first.and_then(|of| Some((of.step_ns?, of.step_without_loss_ns? as f64)));
         let (now, then) = without.or(first)?;
         Some(Self {
             now_ns: now as f64,

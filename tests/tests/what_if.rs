@@ -25,7 +25,8 @@ struct Case {
 
 /// The step that the first finding predicts without its loss.
 fn without_the_loss(report: &Value) -> f64 {
-    report["findings"][0]["predicted_step_ns"].as_f64().unwrap()
+    let finding = &report["findings"][0];
+    finding["step_without_loss_ns"].as_f64().unwrap()
 }
 
 /// The step that the first finding predicts for so many workers.

@@ -12,6 +12,8 @@ pub(crate) struct Signs {
     pub(crate) on_device: bool,
     /// A loader was recorded.
     pub(crate) loader: bool,
+    /// Most of the loss is before kernels that replays of graphs launched.
+    pub(crate) graphs: bool,
 }
 
 /// What to change; empty for causes of data, which have advice of their own.
@@ -57,6 +59,11 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
             "the link is the limit: move fewer bytes (small integers that the device converts), \
              and keep what does not change on the device."
         }
+        (Cause::HostLaunchBound, _) if signs.graphs => {
+            "the launches are replays of graphs already: capture more in one (the whole step, or \
+             several), and do less on the host between two replays. A profiler slows launches down: \
+             check the step time without it."
+        }
         (Cause::HostLaunchBound, PyTorch) => {
             "launch fewer, larger kernels: torch.compile(mode=\"reduce-overhead\") or CUDA graphs, \
              a larger batch, optimizers with fused=True. A profiler slows launches down: check \
@@ -98,6 +105,11 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
         (Cause::GpuDependency, _) => {
             "a stream waits for an event of another one: launch what it waits for earlier, or put \
              both on one stream."
+        }
+        (Cause::GpuLaunchLatency, _) if signs.graphs => {
+            "the kernels are replayed as graphs already, and each still waits for its start: fewer, \
+             larger kernels (fused ones, a larger batch), and a longer graph (several steps in one), \
+             so that fewer replays begin."
         }
         (Cause::GpuLaunchLatency, _) => {
             "kernels wait for their start although they are submitted: launch fewer, larger ones, \

@@ -4,18 +4,19 @@ use crate::call_table::call_table;
 use crate::cause::COMPUTE;
 use crate::charge::{Account, charge};
 use crate::device::{Collectives, Devices, phases};
-use crate::events::LoaderKey;
+use crate::feeders::{HandedOn, handed_on};
 use crate::finding::Run;
 use crate::job;
 use crate::links::percent;
-use crate::report::{Device, Loader, REPORT_SCHEMA, Report, Worker};
+use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::thread_table::tables;
 use crate::timeline::Timeline;
+use crate::verdict::Beside;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
-use crate::workers::shortage;
+use crate::workers::{Hand, shortage};
 use crate::{evidence, loaders, ranks, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
@@ -27,8 +28,8 @@ pub(crate) struct Charged<'a> {
     pub(crate) collectives: Collectives,
     pub(crate) window: Window,
     pub(crate) trainers: Vec<Trainer>,
-    /// Threads that made batches in the window, by loader.
-    pub(crate) workers: Vec<(Option<LoaderKey>, Worker)>,
+    /// Threads that made batches in the window.
+    pub(crate) workers: Vec<Hand>,
     pub(crate) waits: Waits,
     /// One for each device; where none was recorded, one for each trainer.
     pub(crate) accounts: Vec<Account>,
@@ -94,9 +95,12 @@ pub(crate) fn report(trace: &Trace) -> Report {
         waits,
         device,
         waited: &waited,
+        judged,
+        hang: job::hang(timeline),
     };
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
+    let cut_off = run.cut_off();
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let (threads, processes) = tables(timeline, trainers);
     let rows = phases::rows(timeline, devices, judged);
@@ -125,7 +129,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         charges_ns: charges,
         findings,
         loaders,
-        workers: workers.iter().map(|(_, worker)| worker.clone()).collect(),
+        workers: workers.iter().map(|hand| hand.row.clone()).collect(),
         threads,
         processes,
         phases: job::phases(timeline, trainers, judged, rows.as_ref()),
@@ -142,7 +146,11 @@ pub(crate) fn report(trace: &Trace) -> Report {
     add_notes(&mut report, job::lost_pipeline(trace), watched);
     report.notes.extend(ranks::notes(timeline));
     job::advise_on_hang(&mut report);
-    report.verdict = verdict::verdict(&report, steps.count, judges);
+    let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
+    report.notes.extend(handed_on.as_ref().map(HandedOn::note));
+    let handed_on = handed_on.filter(|of| !of.watched);
+    let beside = Beside { handed_on, cut_off };
+    report.verdict = verdict::verdict(&report, steps.count, judges, &beside);
     report
 }
 

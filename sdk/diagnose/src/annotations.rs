@@ -72,6 +72,7 @@ impl Timeline<'_> {
             span: self.clip(slice.span),
             cpu: None,
             unfinished: false,
+            failed: false,
             first: false,
             annotated: true,
             aside: false,

@@ -3,65 +3,73 @@
 use crate::advice::advice;
 use crate::cause::Cause;
 use crate::links::percent;
-use crate::remedy::Facts;
+use crate::remedy::{Facts, Remedy};
 use crate::rules::WORKERS_BUSY_SHARE;
 use crate::worker_counts::enough;
 
 const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
     item be a whole batch";
 
+const END: &str = "more workers do not help: the next() that ends an epoch takes the time. See what the \
+    data set and the batcher do after their last item.";
+
 /// What to change.
-pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> String {
+pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> Remedy {
     match cause {
+        cause if cause.is_batch() && facts.is_of_ends() => END.into(),
         Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
             before the work between two epochs, or have fewer, longer epochs. Open files and \
             build indexes when the data set is made, not with the first item."
-            .to_owned(),
+            .into(),
         Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
             after the next step has been submitted."
-            .to_owned(),
+            .into(),
         Cause::HostCheckpoint => "save less often, or write the file on a thread of its own from \
             a copy of the weights."
-            .to_owned(),
+            .into(),
         Cause::Data | Cause::DataCompute if facts.in_process => in_process(facts),
         Cause::Data | Cause::DataCompute if !facts.known => "tag the batches first \
             (instrument::batcher), so that the next recording says which worker and which stage."
-            .to_owned(),
+            .into(),
         cause if cause.is_batch() => with_workers(facts),
-        cause => advice(cause, facts.framework, facts.signs).to_owned(),
+        cause => advice(cause, facts.framework, facts.signs).into(),
     }
 }
 
-fn in_process(facts: &Facts<'_>) -> String {
+fn in_process(facts: &Facts<'_>) -> Remedy {
     let Some(need) = facts.need() else {
-        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.");
+        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.").into();
     };
     let (cost, enough) = (need.cost(), need.workers);
+    let set = format!("make batches on workers, .num_workers({enough})");
     if need.fits {
-        format!(
-            "make batches on workers, .num_workers({enough}): {cost}, so {}, with {:.1} CPUs \
-             beside the trainer's{}. Or {CHEAPER}.",
+        let text = format!(
+            "{set}: {cost}, so {}, with {:.1} CPUs beside {}{}. Or {CHEAPER}.",
             count(enough, "worker keeps up", "workers keep up"),
             need.cpus,
+            facts.trainers_own("the trainer"),
             may_use(facts.cpus),
-        )
+        );
+        Remedy::with_workers(text, enough)
     } else if need.gains {
-        format!(
-            "make batches on workers, .num_workers({enough}): {}{}; {cost}. Or {CHEAPER}.",
-            need.limited(),
-            may_use(facts.cpus),
-        )
+        let limited = need.limited();
+        let may_use = may_use(facts.cpus);
+        let text = format!("{set}: {limited}{may_use}; {cost}. Or {CHEAPER}.");
+        Remedy::with_workers(text, enough)
     } else {
         format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
-             {:.1} beside the trainer's.",
-            facts.cpus, need.cpus
+             {:.1} beside {}.",
+            facts.cpus,
+            need.cpus,
+            facts.trainers_own("the trainer")
         )
+        .into()
     }
 }
 
-fn with_workers(facts: &Facts<'_>) -> String {
-    let have = facts.workers.len() as u64;
+fn with_workers(facts: &Facts<'_>) -> Remedy {
+    let have = facts.have;
     if let Some(share) = facts.contended {
         return contended(facts, have, share);
     }
@@ -74,35 +82,45 @@ fn with_workers(facts: &Facts<'_>) -> String {
             "the workers are in get and collate for only {} of the window: before adding more, \
              see what holds them. And {CHEAPER}.",
             percent(busy)
-        );
+        )
+        .into();
     }
     match facts.need().filter(|need| need.workers > have) {
-        Some(need) if need.fits => format!(
-            ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside the trainer's{}. Or \
-             {CHEAPER}.",
-            need.workers,
-            need.cost(),
-            need.cpus,
-            may_use(facts.cpus),
-        ),
-        Some(need) if need.gains => format!(
-            ".num_workers({}) instead of {have}: {}{}; {}. Or {CHEAPER}.",
-            need.workers,
-            need.limited(),
-            may_use(facts.cpus),
-            need.cost(),
-        ),
+        Some(need) if need.fits => {
+            let text = format!(
+                ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside {}{}. Or {CHEAPER}.",
+                need.workers,
+                need.cost(),
+                need.cpus,
+                facts.trainers_own("the trainer"),
+                may_use(facts.cpus),
+            );
+            Remedy::with_workers(text, need.workers)
+        }
+        Some(need) if need.gains => {
+            let text = format!(
+                ".num_workers({}) instead of {have}: {}{}; {}. Or {CHEAPER}.",
+                need.workers,
+                need.limited(),
+                may_use(facts.cpus),
+                need.cost(),
+            );
+            Remedy::with_workers(text, need.workers)
+        }
         Some(need) => format!(
             "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
-             so {:.1} beside the trainer's.",
+             so {:.1} beside {}.",
             facts.cpus,
             need.cost(),
-            need.cpus
-        ),
+            need.cpus,
+            facts.trainers_own("the trainer")
+        )
+        .into(),
         None if !facts.counts.is_empty() => {
             format!("{CHEAPER}: more workers than the {have} are not predicted to be faster.")
+                .into()
         }
-        None => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free."),
+        None => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free.").into(),
     }
 }
 
@@ -112,34 +130,38 @@ pub(crate) fn worker_limit(
     have: u64,
     set: impl Fn(u64) -> String,
     cheaper: &str,
-) -> String {
+) -> Remedy {
     let best = enough(&facts.counts);
     match best.filter(|best| best.workers > have) {
-        Some(best) => format!(
-            "{} instead of {have}: all workers are busy and CPUs are free, a step {} is predicted. \
-             Or {cheaper}.",
-            set(best.workers),
-            best.in_words()
-        ),
-        None if facts.kernel.disk_is_limit() => {
-            format!(
-                "{cheaper}. More workers would make no step shorter: they get no more of the disk."
-            )
+        Some(best) => {
+            let text = format!(
+                "{} instead of {have}: all workers are busy and CPUs are free, a step {} is \
+                 predicted. Or {cheaper}.",
+                set(best.workers),
+                best.in_words()
+            );
+            Remedy::with_workers(text, best.workers)
         }
+        None if facts.kernel.disk_is_limit() => format!(
+            "{cheaper}. More workers would make no step shorter: they get no more of the disk."
+        )
+        .into(),
         None if !facts.counts.is_empty() => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",
             facts.cpus
-        ),
+        )
+        .into(),
         None => format!(
             "more workers, while CPUs are free: {}. Or {cheaper}.",
             set(have + 1)
-        ),
+        )
+        .into(),
     }
 }
 
 /// Workers that are short of CPUs: more of them make no batch sooner.
-fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
+fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
     let why = format!(
         "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
          more of them do not help",
@@ -157,7 +179,7 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> String {
         Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
         None => String::new(),
     };
-    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}")
+    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}").into()
 }
 
 fn may_use(cpus: u32) -> String {

@@ -2,7 +2,7 @@
 
 use crate::cause::Cause;
 use crate::device_proof::Proof;
-use crate::links::group;
+use crate::links::{group, times};
 use crate::piece::{Edge, PieceKind};
 use crate::report::Link;
 use crate::state_links;
@@ -20,16 +20,11 @@ const SMALLEST_NAME: f64 = 0.05;
 
 /// The link of the device itself, which every other one hangs on.
 pub(crate) fn device(names: &[String], cause: Cause, stalls: &Distribution, lost: Nanos) -> Link {
-    let [p50, p95, max] = [stalls.p50_ns, stalls.p95_ns, stalls.max_ns].map(Nanos::new);
     let what = match cause {
         Cause::TransferPageable | Cause::TransferBandwidth => "copied and did not compute",
         Cause::CommExposed | Cause::CommStraggler => "communicated and did not compute",
         Cause::GpuDependency | Cause::GpuLaunchLatency => "had work and did not begin it",
         _ => "had nothing to do",
-    };
-    let times = match stalls.count {
-        1 => "once".to_owned(),
-        n => format!("{n} times"),
     };
     Link {
         depth: 0,
@@ -38,7 +33,7 @@ pub(crate) fn device(names: &[String], cause: Cause, stalls: &Distribution, lost
         ns: lost.get(),
         share: 1.0,
         edge: Edge::Observed,
-        evidence: format!("{times}, p50 {p50}, p95 {p95}, max {max}"),
+        evidence: times(stalls),
     }
 }
 
@@ -66,7 +61,7 @@ pub(crate) fn links(
             what: match held_up {
                 true if names.len() > 1 => "were held up".to_owned(),
                 true => "was held up".to_owned(),
-                false => what(kind).to_owned(),
+                false => what(kind, names.len() > 1).to_owned(),
             },
             ns: sum.ns.get(),
             share: round_share(sum.ns.share_of(lost)),
@@ -84,9 +79,11 @@ pub(crate) fn links(
     links
 }
 
-/// What a thread or the device did, as it reads after its name.
-fn what(kind: PieceKind) -> &'static str {
+/// What a thread, or several, or the device did, as it reads after its name.
+fn what(kind: PieceKind, several: bool) -> &'static str {
     match kind {
+        PieceKind::Call if several => "were in driver calls",
+        PieceKind::Refill if several => "launched again after they had waited for the device",
         PieceKind::Copy => "that the next kernel needed",
         PieceKind::Collective => "ran alone",
         PieceKind::Straggler => "had not begun the collective",

@@ -1,7 +1,7 @@
 //! The numbers that prove a finding of a device.
 
 use crate::advice::Signs;
-use crate::charge::Account;
+use crate::charge::{Account, Stall};
 use crate::piece::PieceKind;
 use crate::stats::Distribution;
 use crate::tally::Tally;
@@ -113,14 +113,15 @@ impl Proof {
         Some((least, rate, self.best_pinned.is_some()))
     }
 
-    /// What the advice depends on.
-    pub(crate) fn signs(&self, loader: bool) -> Signs {
+    /// What the advice depends on; `stalls` are those of the finding.
+    pub(crate) fn signs(&self, timeline: &Timeline<'_>, stalls: &[&Stall], loader: bool) -> Signs {
         let half = Nanos::new(self.copies.time.get() / 2);
         let most = |part: Nanos| self.copies.count > 0 && part > half;
         Signs {
             to_host: most(self.copies.to_host),
             on_device: most(self.copies.on_device),
             loader,
+            graphs: replayed(timeline, stalls),
         }
     }
 
@@ -172,7 +173,7 @@ impl Proof {
                 time(self.gaps.p95_ns),
             ),
             PieceKind::NoLaunch if self.gaps.count > 0 => {
-                format!("its p95 gap between launches is {}", time(self.gaps.p95_ns))
+                format!("the p95 gap between launches is {}", time(self.gaps.p95_ns))
             }
             _ => String::new(),
         }
@@ -187,6 +188,22 @@ impl Proof {
             m => format!("{m:.0} B"),
         }
     }
+}
+
+/// Whether most of the time was lost before kernels that replays of graphs launched.
+fn replayed(timeline: &Timeline<'_>, stalls: &[&Stall]) -> bool {
+    let (mut known, mut replayed) = (Nanos::ZERO, Nanos::ZERO);
+    for stall in stalls {
+        let call = stall.launch.and_then(|at| timeline.trace.slices.get(at));
+        let Some(call) = call.map(|call| timeline.trace.text(call.name)) else {
+            continue;
+        };
+        known += stall.lost;
+        if call.contains("GraphLaunch") {
+            replayed += stall.lost;
+        }
+    }
+    replayed > Nanos::new(known.get() / 2)
 }
 
 fn count(n: u64) -> String {

@@ -69,6 +69,8 @@ pub(crate) struct Wait {
     /// CPU time of the waiting thread inside it.
     pub(crate) cpu: Option<Nanos>,
     pub(crate) unfinished: bool,
+    /// Whether it gave an error instead of a batch.
+    pub(crate) failed: bool,
     /// Whether it is the first of its epoch.
     pub(crate) first: bool,
     /// Whether another profiler's annotation says so, rather than a slice of ours.

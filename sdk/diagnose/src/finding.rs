@@ -19,10 +19,12 @@ use crate::stats::{Distribution, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::trainers;
 use crate::waits::Waits;
 use crate::window::Trainer;
-use crate::workers::shortage;
-use gpustall_trace::Nanos;
+use crate::workers::{Hand, shortage};
+use crate::worth::worth;
+use gpustall_trace::{Interval, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,9 +32,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// of which 95 % of the stalls are not longer than this many nanoseconds is a finding from
 /// [`Severity::Medium`] on.
 pub const KERNEL_START_NS: u64 = 5_000;
-
-/// A rank with less than this share of a finding's loss is not named in it.
-const SMALLEST_RANK: f64 = 0.05;
 
 /// What makes stalls one finding: the cause and, for data causes, the loader.
 pub(crate) type GroupKey = (Cause, Option<LoaderKey>);
@@ -44,12 +43,16 @@ pub(crate) struct Run<'a> {
     pub(crate) accounts: &'a [Account],
     pub(crate) steps: &'a Steps,
     pub(crate) loaders: &'a [LoaderFacts],
-    pub(crate) workers: &'a [(Option<LoaderKey>, report::Worker)],
+    pub(crate) workers: &'a [Hand],
     pub(crate) waits: &'a Waits,
     /// Device time of the window.
     pub(crate) device: Nanos,
     /// What devices waited for others.
     pub(crate) waited: &'a [Waited],
+    /// The stretch that tables are of.
+    pub(crate) judged: Interval,
+    /// How long a wait that did not end goes on at least to be a hang.
+    pub(crate) hang: Nanos,
 }
 
 /// The group that a stall belongs to.
@@ -65,7 +68,8 @@ impl Run<'_> {
     /// The findings, the largest loss first.
     pub(crate) fn findings(&self) -> Vec<Finding> {
         let mut groups: BTreeMap<GroupKey, Vec<&Stall>> = BTreeMap::new();
-        for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        for stall in stalls.filter(|stall| !self.was_cut_off(stall)) {
             groups
                 .entry(group_of(self.timeline, stall))
                 .or_default()
@@ -117,11 +121,9 @@ impl Run<'_> {
         let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
         let recorded = accounts().any(|account| account.device.is_some());
         let proof = Proof::of_stalls(self.timeline, self.accounts, &devices, &tally);
-        let signs = proof.signs(
-            self.loaders
-                .iter()
-                .any(|loader| loader.row.in_process.is_some()),
-        );
+        let mut loaders = self.loaders.iter();
+        let has_loader = loaders.any(|of| of.row.in_process.is_some());
+        let signs = proof.signs(self.timeline, stalls, has_loader);
         let mut numbers = Vec::new();
         if recorded {
             numbers = proof.numbers();
@@ -149,53 +151,53 @@ impl Run<'_> {
             in_process,
             stalls: lengths,
             lost,
-            of_waits,
+            of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
-        let workers: Vec<&report::Worker> = self
-            .workers
-            .iter()
-            .filter(|(of, _)| *of == loader)
-            .map(|(_, w)| w)
-            .collect();
+        let crew = self.crew(loader, stalls, lost);
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let contended = match cause {
-            Cause::DataContended => runnable_share(&workers).or(tally.runnable_share(on_worker)),
-            _ => shortage(workers.iter().copied()),
+            Cause::DataContended => {
+                runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
+            }
+            _ => shortage(crew.workers.iter().copied()),
         };
-        let loader_row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
+        let row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
+        let loader_row = crew.cost.as_ref().or(row);
         let mut facts = Facts {
             cause,
             in_process,
             workers_known: loader_row.is_some_and(|facts| facts.row.in_process == Some(false)),
-            ends_epochs: ended > Nanos::new(lost.get() / 2),
+            ends_epochs: ended.share_of(lost),
             framework: Framework::of(self.timeline.trace),
             signs,
             kernel: KernelSigns::of(self.timeline, &states),
             taken_cpus: self.waits.taken_cpus,
-            of_waits,
+            of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
+            part: of_waits.unwrap_or(1.0),
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
-            workers,
+            crew: crew.together,
+            have: crew.have,
+            takers: crew.takers,
+            workers: crew.workers,
             contended,
-            trainers: self.trainers.len(),
+            trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
             rest: self.step_without_wait(loader),
             step: prediction.as_ref().map(|p| p.step),
             steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
             counts: Vec::new(),
         };
-        if !self.is_serial(loader) {
+        // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
+        if !self.is_serial(loader) && !facts.is_of_ends() {
             facts.counts = facts.worker_counts();
         }
         let disk = facts.loader.and_then(|loader| loader.disk);
         facts.kernel.disk = disk.map(|disk| disk.known());
-        if let Some(prediction) = prediction.as_mut().filter(|p| p.steady)
-            && let Some(step) = facts.pipelined_step()
-        {
-            prediction.predicted = prediction.predicted.min(step);
-        }
+        let remedy = remedy::remedy(&facts);
+        let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         Some(Finding {
             cause,
             severity,
@@ -207,13 +209,15 @@ impl Run<'_> {
             chain: chain.links(),
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
-            remedy: remedy::remedy(&facts),
+            remedy: remedy.text,
             caveat: caveat(self.timeline, &states),
             worker_counts_assume: facts.assumed_of_disk(),
             worker_counts: facts.counts,
-            step_ns: prediction.as_ref().map(|p| p.step.get()),
-            predicted_step_ns: prediction.as_ref().map(|p| p.predicted.get()),
-            assumption: remedy::assumption(cause, prediction.as_ref()) + &least,
+            step_ns: worth.step.map(Nanos::get),
+            predicted_step_ns: worth.predicted.map(Nanos::get),
+            assumption: worth.assumption,
+            step_without_loss_ns: worth.without_loss.map(Nanos::get),
+            without_loss_assumption: worth.without_loss_assumption,
         })
     }
 
@@ -236,79 +240,6 @@ impl Run<'_> {
                 wait.role != Role::Batch || maker(self.timeline, wait) == Maker::InProcess
             }),
             _ => false,
-        }
-    }
-
-    fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {
-        let lost = stalls.iter().map(|stall| stall.lost).sum();
-        let trainers = self.that_matter(stalls, lost, |stall| stall.trainer);
-        let name = |i: usize| Some(self.trainers.get(i)?.name.clone());
-        trainers.into_iter().filter_map(name).collect()
-    }
-
-    fn names_of_devices(&self, stalls: &[&Stall], lost: Nanos) -> Vec<String> {
-        let devices = self.that_matter(stalls, lost, |stall| stall.device);
-        let name = |i: usize| Some(self.accounts.get(i)?.name.clone());
-        devices.into_iter().filter_map(name).collect()
-    }
-
-    /// What the stalls are of. Where several processes train together, only what has a share that
-    /// counts: each of them has a little of everything.
-    fn that_matter(
-        &self,
-        stalls: &[&Stall],
-        lost: Nanos,
-        of: impl Fn(&Stall) -> usize,
-    ) -> Vec<usize> {
-        let mut by: BTreeMap<usize, Nanos> = BTreeMap::new();
-        for stall in stalls {
-            *by.entry(of(stall)).or_default() += stall.lost;
-        }
-        let all = !ranks::in_lockstep(self.timeline.trace);
-        let counts = |ns: Nanos| all || ns.share_of(lost) >= SMALLEST_RANK;
-        let large = by.into_iter().filter(|&(_, ns)| counts(ns));
-        large.map(|(at, _)| at).collect()
-    }
-
-    fn place(&self, cause: Cause, loader: Option<LoaderKey>, stalls: &[&Stall]) -> String {
-        if let Some(loader) = loader {
-            let calls = if cause == Cause::DataStartup {
-                "iter() and the first next()"
-            } else {
-                "next()"
-            };
-            return format!("in {calls} of `{}`", self.timeline.loader_name(loader));
-        }
-        if cause.is_held_up() {
-            let recorded = self.accounts.iter().any(|account| account.device.is_some());
-            return match cause {
-                _ if recorded => String::new(),
-                Cause::HostPreempted => "ready to run, without a CPU".to_owned(),
-                _ => "blocked outside of the loader".to_owned(),
-            };
-        }
-        if stalls.iter().all(|stall| stall.source == Source::Thread) {
-            return "between the marked phases".to_owned();
-        }
-        if stalls.iter().all(|stall| stall.source == Source::Device) {
-            return String::new();
-        }
-        let mut names = BTreeSet::new();
-        for stall in stalls {
-            if let Source::Phase(i) = stall.source {
-                names.extend(self.timeline.phases.get(i).map(|phase| phase.name));
-            }
-        }
-        let mut names: Vec<&str> = names.iter().map(|&n| self.timeline.trace.text(n)).collect();
-        names.sort_unstable();
-        match names.as_slice() {
-            [one] => format!("in phase `{one}`"),
-            [one, two] => format!("in phases `{one}` and `{two}`"),
-            names => format!(
-                "in {} phases, `{}` and others",
-                names.len(),
-                names.first().unwrap_or(&"")
-            ),
         }
     }
 }

@@ -16,11 +16,19 @@ pub(crate) fn marked(trace: &Trace) -> bool {
 }
 
 impl Framework {
-    /// PyTorch if its operators, steps or loaders have names in the trace; else Burn, for which
-    /// the SDK is made.
+    /// PyTorch if its operators, steps, loaders, threads or kernels have names in the trace; else Burn, for
+    /// which the SDK is made.
     pub(crate) fn of(trace: &Trace) -> Self {
-        const HEADS: [&str; 3] = ["aten::", "ProfilerStep#", "enumerate(DataLoader)"];
-        let is = |name: &str| HEADS.iter().any(|head| name.starts_with(head));
+        const HEADS: [&str; 5] = [
+            "aten::",
+            "ProfilerStep#",
+            "enumerate(DataLoader)",
+            "pt_autograd",
+            "pt_data_worker",
+        ];
+        const KERNELS: &str = "at::native::";
+        let is =
+            |name: &str| HEADS.iter().any(|head| name.starts_with(head)) || name.contains(KERNELS);
         match marked(trace) || trace.strings.iter().any(is) {
             true => Framework::PyTorch,
             false => Framework::Burn,

@@ -2,6 +2,7 @@
 
 use crate::device::phases::PhaseRows;
 use crate::events::Role;
+use crate::framework::Framework;
 use crate::names::{flag, text};
 use crate::report::{Fault, Phase, Report, Unfinished};
 use crate::stages::StageKind;
@@ -20,6 +21,9 @@ pub const HANG_FACTOR: u64 = 3;
 
 /// The source of events of loaders and steps, where some were lost.
 const PIPELINE: &str = "data pipeline";
+
+/// What follows from an exception that ended the run.
+const ENDED: &str = "the run ended with it";
 
 /// No more faults, and no more unfinished slices, than this are listed.
 pub const MAX_LISTED: usize = 20;
@@ -93,6 +97,14 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
         .filter(|stage| stage.panicked || stage.span.contains(instant.at))
         .min_by_key(|stage| (!stage.panicked, distance(stage.span.end.as_nanos())));
     let name = timeline.thread_name(instant.track);
+    // An exception in the last call of those that train, as an interrupt is one, is how the run ended.
+    let last = timeline.waits.iter().map(|wait| wait.span.start);
+    let last = last
+        .chain(timeline.steps.iter().map(|step| step.span.start))
+        .max();
+    let ends = panicked.is_none()
+        && trainers.contains(&instant.track)
+        && last.is_some_and(|last| instant.at >= last);
     let worker = !trainers.contains(&instant.track)
         && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
     if Some(instant.cat) == timeline.names.cat.oom_kill {
@@ -113,13 +125,20 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
         thread: name,
         stage: panicked.map(|stage| stage_name(stage.kind).to_owned()),
         message: message.to_owned(),
-        consequence: if worker {
-            "Burn ends the epoch early without an error; the next iter() over the loader panics"
-                .to_owned()
-        } else {
-            String::new()
-        },
+        consequence: match worker && Framework::of(timeline.trace) == Framework::Burn {
+            true => {
+                "Burn ends the epoch early without an error; the next iter() over the loader panics"
+            }
+            false if ends => ENDED,
+            false => "",
+        }
+        .to_owned(),
     }
+}
+
+/// Whether a fault is only how the run ended: whoever ran it knows.
+pub(crate) fn ended_the_run(fault: &Fault) -> bool {
+    fault.consequence == ENDED
 }
 
 fn stage_name(kind: StageKind) -> &'static str {
@@ -132,11 +151,9 @@ fn stage_name(kind: StageKind) -> &'static str {
 /// The slices of threads that had not ended when the recording did, the longest first.
 pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Unfinished> {
     let threads = tracks(trainers);
-    let ended = timeline.waits.iter().filter(|wait| !wait.unfinished);
     // The end of what seems open may be among the events that were lost.
     let proven = !lost_pipeline(timeline.trace);
-    let longest = ended.map(|wait| wait.span.len()).max().unwrap_or_default();
-    let hang = HANG_MIN.max(Nanos::new(longest.get().saturating_mul(HANG_FACTOR)));
+    let hang = hang(timeline);
     let trace = timeline.trace;
     let open = |slice: &&Slice| {
         let thread = trace
@@ -164,6 +181,13 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
         }
     };
     open.into_iter().map(row).collect()
+}
+
+/// How long a wait that did not end goes on at least to be a hang.
+pub(crate) fn hang(timeline: &Timeline<'_>) -> Nanos {
+    let ended = timeline.waits.iter().filter(|wait| !wait.unfinished);
+    let longest = ended.map(|wait| wait.span.len()).max().unwrap_or_default();
+    HANG_MIN.max(Nanos::new(longest.get().saturating_mul(HANG_FACTOR)))
 }
 
 /// Whether events of loaders and steps were lost.
@@ -211,6 +235,8 @@ pub(crate) fn advise_on_hang(report: &mut Report) {
             finding.predicted_step_ns = None;
             finding.step_ns = None;
             finding.assumption = String::new();
+            finding.step_without_loss_ns = None;
+            finding.without_loss_assumption = String::new();
         }
     }
 }

@@ -3,15 +3,24 @@
 use crate::cause::Cause;
 use crate::device_chain;
 use crate::device_proof::Proof;
+use crate::finding_place::SMALLEST_RANK;
 use crate::piece::{Edge, PieceKind};
-use crate::ranks::Lateness;
+use crate::ranks::{self, Lateness};
 use crate::report::Link;
 use crate::stages::Stage;
 use crate::state_links;
 use crate::stats::{Distribution, mean, round_share};
 use crate::tally::{Sum, Tally, on_worker};
 use crate::timeline::Timeline;
+use crate::user_spans;
 use gpustall_trace::Nanos;
+
+pub(crate) use crate::group::group;
+
+/// What the link of those that made the batches says.
+pub(crate) const MAKING: &str = "making the batch";
+/// Who made batches of which it is not known who did.
+pub(crate) const UNKNOWN_WORKER: &str = "unknown worker";
 
 /// What a chain is made from.
 pub(crate) struct Chain<'a> {
@@ -80,12 +89,6 @@ impl Chain<'_> {
 
     fn host_links(&self) -> Vec<Link> {
         let s = &self.stalls;
-        let [p50, p95, max] = [s.p50_ns, s.p95_ns, s.max_ns].map(Nanos::new);
-        let times = if s.count == 1 {
-            "once".to_owned()
-        } else {
-            format!("{} times", s.count)
-        };
         let of_waits = match self.of_waits {
             Some(share) if share < 0.995 => format!("; {} of all these waits", percent(share)),
             _ => String::new(),
@@ -96,7 +99,7 @@ impl Chain<'_> {
             self.place.clone(),
             self.lost,
             Edge::Observed,
-            format!("{times}, p50 {p50}, p95 {p95}, max {max}{of_waits}"),
+            times(s) + &of_waits,
         )];
         let worker = |kind| on_worker(kind) && !self.in_process;
         let made = self.tally.total(worker);
@@ -141,7 +144,8 @@ impl Chain<'_> {
 
     fn workers(&self, made: Nanos, worker: impl Fn(PieceKind) -> bool) -> Link {
         let threads = self.tally.threads(&worker);
-        let mut names: Vec<String> = threads.iter().map(|(name, _)| name.clone()).collect();
+        let counts = threads.iter().filter(|&&(_, ns)| self.counts(ns, made));
+        let mut names: Vec<String> = counts.map(|(name, _)| name.clone()).collect();
         names.sort_unstable();
         let part = |(name, ns): &(String, Nanos)| format!("{name} {}", percent(ns.share_of(made)));
         let evidence = match threads.len() {
@@ -157,27 +161,28 @@ impl Chain<'_> {
         let sums = self.tally.largest(worker);
         let seen = sums.iter().any(|(_, sum)| sum.edge() == Edge::Observed);
         let edge = if seen { Edge::Observed } else { Edge::Inferred };
-        self.link(
-            1,
-            group(&names),
-            "making the batch".to_owned(),
-            made,
-            edge,
-            evidence,
-        )
+        self.link(1, group(&names), MAKING.to_owned(), made, edge, evidence)
     }
 
     fn piece(&self, depth: u32, kind: PieceKind, sum: &Sum) -> Link {
-        let names: Vec<String> = sum.by_thread.keys().cloned().collect();
+        let threads = sum.by_thread.iter();
+        let counts = threads.filter(|&(_, &ns)| self.counts(ns, sum.ns));
+        let names: Vec<String> = counts.map(|(name, _)| name.clone()).collect();
         let who = match kind {
-            PieceKind::UnknownWorker => "unknown worker".to_owned(),
+            PieceKind::UnknownWorker => UNKNOWN_WORKER.to_owned(),
             _ => group(&names),
         };
         let what = match kind {
-            PieceKind::UnknownWorker => "making the batch".to_owned(),
-            _ => kind.to_string(),
+            PieceKind::UnknownWorker => MAKING.to_owned(),
+            _ => format!("{kind}{}", user_spans::named(self.timeline, sum)),
         };
         self.link(depth, who, what, sum.ns, sum.edge(), self.proof(sum))
+    }
+
+    /// Whether a thread is named that has so much of the time. Of several ranks each has a little of
+    /// everything.
+    fn counts(&self, ns: Nanos, of: Nanos) -> bool {
+        !ranks::in_lockstep(self.timeline.trace) || ns.share_of(of) >= SMALLEST_RANK
     }
 
     /// Mean length of the stages, what an item costs, and how much of it was computing.
@@ -237,6 +242,16 @@ impl Chain<'_> {
     }
 }
 
+/// How often and how long: `30 times, p50 64.6 ms, p95 115 ms, max 128 ms`.
+pub(crate) fn times(of: &Distribution) -> String {
+    let [p50, p95, max] = [of.p50_ns, of.p95_ns, of.max_ns].map(Nanos::new);
+    match of.count {
+        1 => format!("once, {max}"),
+        2 => format!("twice, {p50} and {max}"),
+        n => format!("{n} times, p50 {p50}, p95 {p95}, max {max}"),
+    }
+}
+
 /// A share as people read it: `71 %`, `4.2 %`, `0.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -248,46 +263,9 @@ pub(crate) fn percent(share: f64) -> String {
     }
 }
 
-/// Several threads in few words: their names if there are at most two, else how many and the
-/// common beginning of their names, if that tells something. Devices are counted.
-pub(crate) fn group(names: &[String]) -> String {
-    match names {
-        [] => "unknown thread".to_owned(),
-        [one] => one.clone(),
-        [one, two] => format!("{one} and {two}"),
-        [first, rest @ ..] => {
-            let common = rest.iter().fold(first.as_str(), |common, name| {
-                let same = common.chars().zip(name.chars()).take_while(|(a, b)| a == b);
-                &common[..same.map(|(a, _)| a.len_utf8()).sum()]
-            });
-            match common.trim_end_matches(|c: char| c.is_ascii_digit()) {
-                "GPU " => format!("{} GPUs", names.len()),
-                "thread " => format!("{} threads", names.len()),
-                short if short.chars().count() < 2 => format!("{} threads", names.len()),
-                common => format!("{} threads {common}*", names.len()),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn many_threads_are_named_by_what_their_names_share() {
-        let names = |list: &[&str]| list.iter().map(|&n| n.to_owned()).collect::<Vec<_>>();
-        assert_eq!(group(&names(&["main"])), "main");
-        assert_eq!(group(&names(&["a-0", "a-1"])), "a-0 and a-1");
-        assert_eq!(group(&names(&["a-10", "a-11", "a-12"])), "3 threads a-*");
-        assert_eq!(group(&names(&["x", "y", "z"])), "3 threads");
-        assert_eq!(group(&names(&["python3", "pt_0", "p"])), "3 threads");
-        assert_eq!(
-            group(&names(&["thread 1", "thread 2", "thread 3"])),
-            "3 threads"
-        );
-        assert_eq!(group(&names(&["GPU 0", "GPU 1", "GPU 2"])), "3 GPUs");
-    }
 
     #[test]
     fn a_share_is_printed_with_two_digits() {

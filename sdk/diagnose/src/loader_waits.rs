@@ -45,9 +45,9 @@ impl Run<'_> {
         locked.share_of(all) > MAX_LOCKED_SHARE
     }
 
-    /// Share of all waits for a loader that a finding is, where the scheduler divides them.
+    /// Share of all waits for a loader that a finding is; `None` of causes that are no waits for batches.
     pub(crate) fn share_of_waits(&self, (cause, loader): GroupKey, lost: Nanos) -> Option<f64> {
-        if self.timeline.kernel.is_empty() || !cause.is_batch() {
+        if !cause.is_batch() {
             return None;
         }
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);

@@ -9,8 +9,8 @@ use crate::stages::Stage;
 use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
-use gpustall_trace::{Interval, Nanos, TraceTime};
-use std::collections::{BTreeMap, BTreeSet};
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// A counter value beyond this is no queue depth.
 const MAX_DEPTH: f64 = 1e9;
@@ -64,6 +64,21 @@ pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFa
     loaders
 }
 
+/// What the loader's batches cost that these threads took in `judged`.
+pub(crate) fn taken_by(
+    timeline: &Timeline<'_>,
+    judged: Interval,
+    key: LoaderKey,
+    takers: &HashSet<TrackId>,
+) -> LoaderFacts {
+    let taken = |wait: &&Wait| {
+        let batch = wait.role == Role::Batch && wait.loader == key && !wait.aside;
+        batch && takers.contains(&wait.track) && judged.contains(wait.span.start)
+    };
+    let waits: Vec<&Wait> = timeline.waits.iter().filter(taken).collect();
+    loader(timeline, judged, key, &waits, Nanos::ZERO)
+}
+
 fn loader(
     timeline: &Timeline<'_>,
     judged: Interval,
@@ -72,7 +87,8 @@ fn loader(
     steps: Nanos,
 ) -> LoaderFacts {
     let waited: Nanos = waits.iter().map(|wait| wait.span.len()).sum();
-    let finished: Vec<&&Wait> = waits.iter().filter(|wait| !wait.unfinished).collect();
+    let taken = |wait: &&&Wait| !wait.unfinished && !wait.failed;
+    let finished: Vec<&&Wait> = waits.iter().filter(taken).collect();
     let (mut inside, mut outside) = (0, 0);
     let (mut made, mut production) = (0, Nanos::ZERO);
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);

@@ -18,13 +18,15 @@ pub(crate) struct Need {
     pub(crate) workers: u64,
     /// What is predicted with them, where the CPUs are known.
     pub(crate) then: Option<WorkerCount>,
+    /// Threads that take batches at the same time, each with so many workers.
+    takers: usize,
     /// Mean time to make a batch.
     pub(crate) made: Nanos,
     /// How much of it is CPU time, where it was measured.
     pub(crate) cpu: Option<Nanos>,
     /// Mean step without any wait for the loader.
     pub(crate) rest: Nanos,
-    /// CPUs that are needed to make batches as fast as they are asked for, beside those of the trainers.
+    /// CPUs that are needed to make batches as fast as all trainers ask for them, beside their own.
     pub(crate) cpus: f64,
     /// Whether the CPUs are not the limit; yes if it is not known how many there are.
     pub(crate) fits: bool,
@@ -40,7 +42,7 @@ impl Facts<'_> {
         let made = self.loader?.production?;
         let cpu = self.loader?.production_cpu;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        let cpus = cpu.unwrap_or(made).share_of(rest);
+        let cpus = cpu.unwrap_or(made).share_of(rest) * self.takers.max(1) as f64;
         let best = enough(&self.counts);
         let fits = match best {
             Some(best) => !best.cpus_are_the_limit,
@@ -56,6 +58,7 @@ impl Facts<'_> {
                 |best| best.workers,
             ),
             then: best.copied(),
+            takers: self.takers,
             made,
             cpu,
             rest,
@@ -78,6 +81,7 @@ impl Facts<'_> {
                 cpu: cpu.min(unhindered),
                 rest,
                 trainers: self.trainers as u64,
+                takers: self.takers.max(1) as u64,
                 cpus: self.cpus,
                 taken: self.taken_cpus,
                 batches: self.loader?.epoch_batches,
@@ -92,12 +96,20 @@ impl Facts<'_> {
         costs.map_or(Vec::new(), |costs| costs.counts())
     }
 
+    /// Whose the CPUs are that the trainers need: `the trainer's`, or of several `those of 2 trainers`.
+    pub(crate) fn trainers_own(&self, one: &str) -> String {
+        match self.trainers {
+            0 | 1 => format!("{one}'s"),
+            n => format!("those of {n} trainers"),
+        }
+    }
+
     /// What the batches wait for a disk; `None` if they do not.
     fn reading(&self, unhindered: Nanos) -> Option<Reading> {
         let loader = self.loader?;
         let workers = match self.in_process {
-            true => self.trainers,
-            false => self.workers.len(),
+            true => self.takers,
+            false => self.crew,
         };
         let read = loader.production_read.min(unhindered);
         let disk = loader.disk.filter(|_| read > Nanos::ZERO)?;
@@ -139,7 +151,8 @@ impl Facts<'_> {
         });
         let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
         let room = f64::from(self.cpus) - self.trainers as f64;
-        (self.cpus > 0 && cpu > 0.0).then(|| (room * unhindered / cpu).floor().max(1.0) as u64)
+        let each = room / self.takers.max(1) as f64;
+        (self.cpus > 0 && cpu > 0.0).then(|| (each * unhindered / cpu).floor().max(1.0) as u64)
     }
 }
 
@@ -149,8 +162,12 @@ impl Need {
         let cpu = self
             .cpu
             .map_or(String::new(), |cpu| format!(", {cpu} of it on a CPU"));
+        let each = match self.takers {
+            0 | 1 => String::new(),
+            n => format!(", for each of the {n} threads that take batches"),
+        };
         format!(
-            "a batch takes {} to make{cpu}, the rest of a step {}",
+            "a batch takes {} to make{cpu}, the rest of a step {}{each}",
             self.made, self.rest
         )
     }

@@ -4,7 +4,7 @@ use crate::burn::worker_limit;
 use crate::cause::Cause;
 use crate::links::percent;
 use crate::need::Need;
-use crate::remedy::Facts;
+use crate::remedy::{Facts, Remedy};
 use gpustall_trace::Nanos;
 
 const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
@@ -27,15 +27,15 @@ const END_KEPT: &str = "more workers do not help: the next() that ends an epoch 
     what the data set does after its last item.";
 
 /// What to change where batches are waited for.
-pub(crate) fn loader(facts: &Facts<'_>) -> String {
+pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     if facts.cause == Cause::DataStartup {
         let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
-        return if kept { STARTUP_KEPT } else { STARTUP }.to_owned();
+        return if kept { STARTUP_KEPT } else { STARTUP }.into();
     }
-    if facts.ends_epochs {
+    if facts.is_of_ends() {
         let known = facts.loader;
         let stay = known.is_some_and(|of| of.keeps_workers || of.row.in_process == Some(true));
-        return if stay { END_KEPT } else { END }.to_owned();
+        return if stay { END_KEPT } else { END }.into();
     }
     if facts.in_process {
         return in_process(facts);
@@ -44,9 +44,10 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
         return format!(
             "make batches ahead of the step: a DataLoader with num_workers > 0 and \
              persistent_workers=True. Or {CHEAPER}."
-        );
+        )
+        .into();
     }
-    let have = facts.workers.len() as u64;
+    let have = facts.have;
     if facts.cause == Cause::DataWorkerLimit {
         return worker_limit(facts, have, |n| format!("num_workers={n}"), CHEAPER);
     }
@@ -54,36 +55,26 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
         .contended
         .filter(|_| facts.cause == Cause::DataContended)
     {
-        let who = match facts.kernel.foreign_holder() {
-            Some(who) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
-            None => match facts.fitting().filter(|&fitting| fitting < have) {
-                Some(n) => {
-                    format!(" num_workers={n} instead of {have} would do.")
-                }
-                None => String::new(),
-            },
-        };
-        return format!(
-            "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
-             their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
-            percent(share)
-        );
+        return contended(facts, share);
     }
     if facts.cause == Cause::DataCompute {
         return format!(
             "{CHEAPER}; the workers compute, and there is no CPU for one more, or they are not all busy."
-        );
+        )
+        .into();
     }
     let more = facts
         .need()
         .filter(|need| need.gains && need.workers > have);
     if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
-        return format!(
-            "num_workers={} instead of {have}: {}; a step {} is predicted. Or {CHEAPER}.",
+        let text = format!(
+            "num_workers={}{}: {}; a step {} is predicted. Or {CHEAPER}.",
             need.workers,
+            instead(have),
             need.cost(),
             then.in_words()
         );
+        return Remedy::with_workers(text, need.workers);
     }
     let rest = facts.rest.map_or(String::new(), |rest| {
         format!(" (the rest of a step takes {rest})")
@@ -92,39 +83,67 @@ pub(crate) fn loader(facts: &Facts<'_>) -> String {
         "the workers do not keep up{rest}: raise num_workers while CPUs are free, and \
          prefetch_factor if batches take unequally long. Or {CHEAPER}."
     )
+    .into()
 }
 
-fn in_process(facts: &Facts<'_>) -> String {
+/// Workers that are short of CPUs.
+fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
+    let fitting = facts.fitting().filter(|&fitting| fitting < facts.have);
+    let who = match (facts.kernel.foreign_holder(), fitting) {
+        (Some(who), _) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+        (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
+        (None, None) => String::new(),
+    };
+    format!(
+        "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
+         their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
+        percent(share)
+    )
+    .into()
+}
+
+fn instead(have: u64) -> String {
+    match have {
+        0 => String::new(),
+        have => format!(" instead of {have}"),
+    }
+}
+
+fn in_process(facts: &Facts<'_>) -> Remedy {
     let Some(need) = facts.need() else {
         return format!(
             "make batches on workers: DataLoader(..., num_workers=n, persistent_workers=True). Or \
              {CHEAPER}."
-        );
+        )
+        .into();
     };
     let (cost, enough) = (need.cost(), need.workers);
+    let set = format!(
+        "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True)"
+    );
     if !need.fits && need.gains {
-        return format!(
-            "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True): {}; \
-             {cost}. Or {CHEAPER}.",
-            need.limited()
-        );
+        let text = format!("{set}: {}; {cost}. Or {CHEAPER}.", need.limited());
+        return Remedy::with_workers(text, enough);
     }
     if !need.fits {
         return format!(
             "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
-             {:.1} beside the training thread's.",
-            facts.cpus, need.cpus
-        );
+             {:.1} beside {}.",
+            facts.cpus,
+            need.cpus,
+            facts.trainers_own("the training thread")
+        )
+        .into();
     }
     let free = match facts.cpus {
-        0 => "if so many CPUs are free".to_owned(),
-        cpus => format!("of the {cpus} CPUs that this job may use"),
+        0 => ", if so many CPUs are free".to_owned(),
+        cpus => format!(" (this job may use {cpus} CPUs)"),
     };
-    format!(
-        "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True), \
-         {free}: {cost}. With {}. Or {CHEAPER}.",
+    let text = format!(
+        "{set}{free}: {cost}. With {}. Or {CHEAPER}.",
         steps(facts, need)
-    )
+    );
+    Remedy::with_workers(text, enough)
 }
 
 /// The predicted step of some numbers of workers; where the CPUs are not known, the slower of making a

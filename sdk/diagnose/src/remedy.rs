@@ -1,6 +1,6 @@
-//! What to change, in the words of the framework that ran, and what it would be worth.
+//! What to change, in the words of the framework that ran.
 
-use crate::advice::{Signs, advice, condition};
+use crate::advice::{Signs, advice};
 use crate::burn;
 use crate::cause::Cause;
 use crate::framework::Framework;
@@ -10,7 +10,6 @@ use crate::pytorch;
 use crate::report::{Worker, WorkerCount};
 use crate::stages::StageKind;
 use crate::stats::round_share;
-use crate::steps::Prediction;
 use crate::tally::{Tally, stage_kind};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
@@ -23,22 +22,30 @@ pub(crate) struct Facts<'a> {
     pub(crate) known: bool,
     /// Whether it is known that workers make them, if not which.
     pub(crate) workers_known: bool,
-    /// Whether most of the waits is for the end of an epoch, not for a batch.
-    pub(crate) ends_epochs: bool,
+    /// Share of the loss that is waits for the end of an epoch, not for a batch.
+    pub(crate) ends_epochs: f64,
     pub(crate) framework: Framework,
     pub(crate) signs: Signs,
     pub(crate) kernel: KernelSigns,
     /// CPUs that others kept busy.
     pub(crate) taken_cpus: f64,
-    /// Share of the waits for the loader that this finding is.
+    /// Share of the waits for the loader that this finding is, where the scheduler divides them.
     pub(crate) of_waits: Option<f64>,
+    /// The same, whatever divides them; 1 for causes that are no waits for batches.
+    pub(crate) part: f64,
     /// Numbers about devices that the finding rests on.
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,
     pub(crate) workers: Vec<&'a Worker>,
+    /// How many of them there were at the same time.
+    pub(crate) crew: usize,
+    /// The same for each thread that takes batches: what a program sets.
+    pub(crate) have: u64,
+    /// The threads that take batches of the loader at the same time.
+    pub(crate) takers: usize,
     /// CPUs that the job may use; 0 if not known.
     pub(crate) cpus: u32,
-    /// Threads that run steps.
+    /// Threads that run steps at the same time.
     pub(crate) trainers: usize,
     /// Share of the workers' stages in which they waited for a CPU, if that is enough to say that
     /// they are short of CPUs.
@@ -56,21 +63,12 @@ pub(crate) struct Facts<'a> {
 impl Facts<'_> {
     pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
-        (!self.workers.is_empty()).then(|| sum / self.workers.len() as f64)
+        (self.crew > 0).then(|| sum / self.crew as f64)
     }
 
-    /// The step without what this finding charges, where batches are made while the trainer is at
-    /// work: a batch costs its workers less by the share of the waits that the finding is, and what
-    /// is left of it is seen only where it takes longer than the rest of the step.
-    pub(crate) fn pipelined_step(&self) -> Option<Nanos> {
-        let made = self.loader?.production?.get() as f64;
-        let rest = self.rest?;
-        let workers = self.workers.len();
-        if self.in_process || workers == 0 || !self.cause.is_batch() {
-            return None;
-        }
-        let left = made * (1.0 - self.of_waits?) * self.trainers.max(1) as f64 / workers as f64;
-        Some(rest.max(Nanos::new(left as u64)))
+    /// Whether most of the loss is waits for the end of an epoch.
+    pub(crate) fn is_of_ends(&self) -> bool {
+        self.ends_epochs > 0.5
     }
 }
 
@@ -112,10 +110,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
             (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
         );
         if !facts.in_process {
-            put(
-                "workers",
-                (!facts.workers.is_empty()).then_some(facts.workers.len() as f64),
-            );
+            put("workers", (facts.have > 0).then_some(facts.have as f64));
             put("workers_busy_share", facts.busy());
         }
     }
@@ -126,31 +121,72 @@ const BETWEEN_PHASES: &str = "find what the thread does between the phases (mark
     next recording names it), and move it to the workers or to a thread of its own.";
 
 /// What to change.
-pub(crate) fn remedy(facts: &Facts<'_>) -> String {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Remedy {
+    pub(crate) text: String,
+    /// The number of workers that it names, where one is predicted to be worth something.
+    pub(crate) workers: Option<u64>,
+}
+
+impl Remedy {
+    /// One that names a number of workers.
+    pub(crate) fn with_workers(text: String, workers: u64) -> Self {
+        Self {
+            text,
+            workers: Some(workers),
+        }
+    }
+}
+
+impl From<String> for Remedy {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            workers: None,
+        }
+    }
+}
+
+impl From<&str> for Remedy {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// What to change.
+pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
     // Numbers about a device are there where one was recorded.
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
-        return BETWEEN_PHASES.to_owned();
+        return BETWEEN_PHASES.into();
     }
-    let workers = facts
-        .fitting()
-        .map(|fitting| (fitting, facts.workers.len() as u64));
+    let workers = facts.fitting().map(|fitting| (fitting, facts.have));
     let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
     if !told.is_empty() {
-        return told;
+        return facts.with_readers(told);
     }
     match (facts.cause, facts.framework) {
         (cause, Framework::PyTorch) if cause.is_data() => pytorch::loader(facts),
-        (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).to_owned(),
+        (_, Framework::PyTorch) => advice(facts.cause, facts.framework, facts.signs).into(),
         (cause, Framework::Burn) => burn::remedy(cause, facts),
     }
 }
 
-/// What a prediction takes for granted.
-pub(crate) fn assumption(cause: Cause, prediction: Option<&Prediction>) -> String {
-    let condition = condition(cause);
-    match prediction {
-        None => String::new(),
-        Some(Prediction { steady: true, .. }) => format!("{condition}; mean of the steady steps"),
-        Some(_) => format!("{condition}; time of the whole window per step"),
+impl Facts<'_> {
+    /// The advice with the number of workers in its place, where more of them are tried since who waits
+    /// for a disk or a peer needs no CPU, and one is predicted to be worth something.
+    fn with_readers(&self, told: String) -> Remedy {
+        let reads = self.cause == Cause::DataIo && !self.kernel.disk_is_limit();
+        let need = self.need().filter(|need| reads && need.gains);
+        let Some(need) = need.filter(|need| need.workers > self.have) else {
+            return told.into();
+        };
+        let n = need.workers;
+        let numbered = told
+            .replace(".num_workers(n)", &format!(".num_workers({n})"))
+            .replace("num_workers=n", &format!("num_workers={n}"));
+        match numbered == told {
+            true => told.into(),
+            false => Remedy::with_workers(numbered, n),
+        }
     }
 }

@@ -14,8 +14,16 @@ use std::collections::BTreeMap;
 /// A link below this share of the loss has no links of states under it.
 pub(crate) const SMALLEST_STATE: f64 = 0.05;
 
-/// What the link of the running time says.
+/// What the links of states say.
 pub(crate) const RUNNING: &str = "running";
+/// The thread waited for a CPU.
+pub(crate) const READY: &str = "ready to run, without a CPU";
+/// How links of blocked time begin.
+pub(crate) const BLOCKED: &str = "blocked ";
+/// Nothing is known of the thread then.
+pub(crate) const NOT_WATCHED: &str = "not watched";
+/// The kernel was at work to give the thread memory.
+pub(crate) const AT_WORK: &str = "at work for memory: page faults, mapping, reclaim";
 
 /// No more others than this are named.
 const MAX_OTHERS: usize = 3;
@@ -34,11 +42,7 @@ pub(crate) fn links(
         return Vec::new();
     }
     let mut rows: Vec<(String, Nanos, String)> = Vec::new();
-    rows.push((
-        "ready to run, without a CPU".to_owned(),
-        sums.waiting,
-        holders(timeline, sums),
-    ));
+    rows.push((READY.to_owned(), sums.waiting, holders(timeline, sums)));
     let mut blocked: Vec<(&What, &Nanos)> = sums.blocked.iter().collect();
     blocked.sort_by_key(|&(what, ns)| (Reverse(ns), what));
     let (named, rest) = blocked.split_at(blocked.len().min(MAX_OTHERS));
@@ -51,14 +55,10 @@ pub(crate) fn links(
     }
     let rest: Nanos = rest.iter().map(|&(_, &ns)| ns).sum();
     rows.push(("blocked otherwise".to_owned(), rest, String::new()));
-    rows.push((
-        "at work for memory: page faults, mapping, reclaim".to_owned(),
-        sums.memory,
-        memory(timeline, sums),
-    ));
+    rows.push((AT_WORK.to_owned(), sums.memory, memory(timeline, sums)));
     rows.push((RUNNING.to_owned(), sums.running, functions(timeline, sums)));
     let known: Nanos = rows.iter().map(|&(_, ns, _)| ns).sum();
-    rows.push(("not watched".to_owned(), whole - known, String::new()));
+    rows.push((NOT_WATCHED.to_owned(), whole - known, String::new()));
     rows.retain(|&(_, ns, _)| ns > Nanos::ZERO);
     rows.sort_by_key(|&(_, ns, _)| Reverse(ns));
     let edge = match sums.inferred {

@@ -4,6 +4,7 @@ use crate::charge::{Account, Stall};
 use crate::events::Step;
 use crate::report::FirstSteps;
 use crate::stats::{Distribution, mean};
+use crate::trainers;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
@@ -43,7 +44,9 @@ pub(crate) struct Steps {
 ///
 /// `lockstep`: they train one model together, each in a process of its own.
 pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account], lockstep: bool) -> Steps {
-    let devices = (accounts.len() / trainers.len().max(1)).max(1) as u64;
+    let recorded = accounts.iter().filter(|of| of.device.is_some()).count();
+    // Each trainer stands for a device of its own where none was recorded.
+    let devices = (recorded / trainers::at_once(trainers).max(1)).max(1) as u64;
     let mut steps = Steps {
         devices,
         lockstep,

@@ -29,6 +29,8 @@ pub(crate) struct Sum {
     pub(crate) operations: BTreeSet<usize>,
     /// By the name of the call, of the copy, or of the phase around it.
     pub(crate) by_name: BTreeMap<Symbol, Nanos>,
+    /// By the user's own span, the innermost one.
+    pub(crate) by_span: BTreeMap<Symbol, Nanos>,
     /// What the kernel says of their threads.
     pub(crate) states: StateSums,
 }
@@ -93,6 +95,9 @@ impl Tally {
                 *sum.by_thread
                     .entry(timeline.thread_name(track))
                     .or_default() += ns;
+                for (name, ns) in timeline.spans.during(track, piece.span) {
+                    *sum.by_span.entry(name).or_default() += ns;
+                }
                 if let (Some(tid), Some(lane)) =
                     (tid_of(timeline.trace, track), timeline.lane(track))
                 {

@@ -3,11 +3,13 @@
 use crate::events::{Kind, LoaderKey, Phase, Role, Step, Wait};
 use crate::foreign::{self, Meanings};
 use crate::framework::marked;
+use crate::group::of_rank;
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::ranks;
 use crate::stages::Stages;
 use crate::threads::{Lane, Threads, tid_of};
+use crate::user_spans::UserSpans;
 use gpustall_trace::vocab::kind;
 use gpustall_trace::{
     Interval, Nanos, Pid, Slice, Symbol, Tid, Trace, TraceTime, TrackId, TrackKind,
@@ -40,6 +42,10 @@ pub(crate) struct Timeline<'a> {
     pub(crate) meanings: Meanings,
     /// What the kernel recorded.
     pub(crate) kernel: Threads,
+    /// What the user's own spans say of the making of batches.
+    pub(crate) spans: UserSpans,
+    /// Ranks by process, in a trace of several.
+    ranks: HashMap<Pid, u32>,
     /// The track of each OS thread id, and why that one.
     threads: HashMap<Tid, (TrackId, (bool, bool))>,
 }
@@ -62,6 +68,8 @@ impl<'a> Timeline<'a> {
             sends_aside: marked(trace),
             meanings: foreign::meanings(trace),
             kernel: Threads::default(),
+            spans: UserSpans::default(),
+            ranks: ranks::by_process(trace),
             threads: HashMap::new(),
         };
         for slice in &trace.slices {
@@ -81,6 +89,7 @@ impl<'a> Timeline<'a> {
             .filter_map(|(track, _)| tid_of(trace, track))
             .collect();
         timeline.kernel = Threads::of(trace, &makers);
+        timeline.spans = UserSpans::of(&timeline);
         timeline
     }
 
@@ -146,6 +155,7 @@ impl<'a> Timeline<'a> {
             span,
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),
+            failed: text(args, key.error).is_some(),
             first: false,
             annotated: false,
             aside: false,
@@ -245,14 +255,24 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// The name of a thread, for people.
+    /// The name of a thread, for people; in a trace of several ranks with its own, or with that of the
+    /// thread that it makes batches for.
     pub(crate) fn thread_name(&self, track: TrackId) -> String {
-        match self.trace.track(track) {
-            Some(track) => match self.trace.text(track.name) {
-                "" => format!("thread {}", track.tid),
-                name => name.to_owned(),
-            },
-            None => "unknown thread".to_owned(),
+        let Some(thread) = self.trace.track(track) else {
+            return "unknown thread".to_owned();
+        };
+        let name = match self.trace.text(thread.name) {
+            "" => format!("thread {}", thread.tid),
+            name => name.to_owned(),
+        };
+        if self.ranks.is_empty() {
+            return name;
+        }
+        let taker = || self.trace.track(self.serves.get(&track)?.1);
+        let rank = |pid: Pid| self.ranks.get(&pid).copied();
+        match rank(thread.pid).or_else(|| rank(taker()?.pid)) {
+            Some(rank) => of_rank(&name, rank),
+            None => name,
         }
     }
 

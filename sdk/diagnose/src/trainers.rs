@@ -1,9 +1,10 @@
 //! The threads that run steps.
 
+use crate::at_once;
 use crate::events::{Kind, LoaderKey, Role, Step, Wait};
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Tid, TraceTime, TrackId};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A thread that runs training steps. Without a device of its own it is the device.
 #[derive(Debug, Clone)]
@@ -26,6 +27,11 @@ impl Trainer {
     pub(crate) fn shares(&self, step: &Step) -> bool {
         step.thread != Some(self.tid)
     }
+}
+
+/// How many of them train at the same time: of those that succeeded each other one.
+pub(crate) fn at_once<'a>(trainers: impl IntoIterator<Item = &'a Trainer>) -> usize {
+    at_once::at_once(trainers.into_iter().map(|trainer| trainer.span))
 }
 
 /// When a thread trained, as far as its steps and waits say.
@@ -85,8 +91,16 @@ struct Crew<'a> {
 ///
 /// Each has an account of its own: from the start of its first complete step, or of its first wait
 /// in one that another thread began, to `end`. A thread after whose last step another one began
-/// its first was succeeded by that one: its account ends with its last step.
-pub(crate) fn trainers(timeline: &Timeline<'_>, kind: Kind, end: TraceTime) -> Vec<Trainer> {
+/// its first was succeeded by that one: its account ends where that one begins.
+///
+/// A thread that only takes batches of a loader in whose loops nobody runs steps hands them on to those
+/// that do, and has no account; but where devices are `recorded`, what it does says why those wait.
+pub(crate) fn trainers(
+    timeline: &Timeline<'_>,
+    kind: Kind,
+    end: TraceTime,
+    recorded: bool,
+) -> Vec<Trainer> {
     let mut crew = Crew {
         timeline,
         list: Vec::new(),
@@ -95,7 +109,7 @@ pub(crate) fn trainers(timeline: &Timeline<'_>, kind: Kind, end: TraceTime) -> V
     };
     crew.take_steps(kind);
     if !crew.list.is_empty() && !timeline.foreign {
-        crew.take_waits(kind);
+        crew.take_waits(kind, recorded);
     }
     crew.stretch(kind);
     crew.close(end)
@@ -144,7 +158,9 @@ impl Crew<'_> {
         }
     }
 
-    fn take_waits(&mut self, kind: Kind) {
+    fn take_waits(&mut self, kind: Kind, recorded: bool) {
+        let steps = self.timeline.steps.iter();
+        let stepped: HashSet<LoaderKey> = steps.map(|step| step.loader).collect();
         // Whether a thread's own step is complete, and a complete one of any thread.
         let mut own: HashMap<(StepKey, Tid), bool> = HashMap::new();
         let mut any: HashMap<StepKey, Step> = HashMap::new();
@@ -169,6 +185,10 @@ impl Crew<'_> {
                 self.list[at].1.add(wait.span);
             }
             if !batch || wait.loader.kind != kind {
+                continue;
+            }
+            let hands_on = !recorded && !stepped.contains(&wait.loader);
+            if hands_on && !self.of_track.contains_key(&wait.track) {
                 continue;
             }
             let Some(at) = self.of_wait(wait) else {
@@ -210,13 +230,13 @@ impl Crew<'_> {
     }
 
     fn close(self, end: TraceTime) -> Vec<Trainer> {
-        let last_to_begin = self.list.iter().map(|(_, stretch)| stretch.first).max();
+        let begun: Vec<TraceTime> = self.list.iter().map(|(_, stretch)| stretch.first).collect();
         let one = |(mut trainer, mut stretch): (Trainer, Stretch)| {
             join(&mut trainer.steps, std::mem::take(&mut stretch.shared));
             let start = stretch.start.or(stretch.waits).unwrap_or(end);
-            let succeeded =
-                last_to_begin.is_some_and(|other| other >= stretch.last && other > stretch.first);
-            let until = if succeeded { stretch.last } else { end };
+            let later = begun.iter().copied();
+            let later = later.filter(|&of| of >= stretch.last && of > stretch.first);
+            let until = later.min().unwrap_or(end);
             trainer.span = Interval::new(start, until.min(end).max(start));
             trainer
         };

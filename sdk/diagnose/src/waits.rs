@@ -9,7 +9,7 @@ use crate::rules::{MIN_FREE_CPUS, Place, ThreadState, WORKERS_BUSY_SHARE, WaitMo
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
 use crate::window::Window;
-use crate::workers::CONTENDED_MIN_RUNNABLE_SHARE;
+use crate::workers::{CONTENDED_MIN_RUNNABLE_SHARE, Hand, together};
 use gpustall_trace::vocab::host;
 use gpustall_trace::{Interval, Nanos, TraceTime};
 use std::collections::HashMap;
@@ -29,7 +29,8 @@ pub(crate) struct Waits {
 /// Workers of one loader, shares summed up over them.
 #[derive(Debug, Clone, Copy, Default)]
 struct Crew {
-    workers: u64,
+    /// How many there were at the same time.
+    workers: usize,
     /// Of the window, in get or collate.
     busy: f64,
     /// Of that, what is known of the scheduler's states, and what they waited for a CPU.
@@ -39,7 +40,6 @@ struct Crew {
 
 impl Crew {
     fn add(&mut self, worker: &Worker) {
-        self.workers += 1;
         self.busy += worker.busy_share;
         if let Some(share) = worker.runnable_share {
             self.known += worker.busy_share;
@@ -59,16 +59,15 @@ impl Crew {
 
 impl Waits {
     /// Those of a trace, from the rows of its workers in the window.
-    pub(crate) fn of(
-        timeline: &Timeline<'_>,
-        window: &Window,
-        workers: &[(Option<LoaderKey>, Worker)],
-    ) -> Self {
+    pub(crate) fn of(timeline: &Timeline<'_>, window: &Window, workers: &[Hand]) -> Self {
         let mut crews: HashMap<LoaderKey, Crew> = HashMap::new();
-        for (loader, worker) in workers {
-            if let Some(loader) = loader {
-                crews.entry(*loader).or_default().add(worker);
+        for hand in workers {
+            if let Some(loader) = hand.loader {
+                crews.entry(loader).or_default().add(&hand.row);
             }
+        }
+        for (&loader, crew) in &mut crews {
+            crew.workers = together(workers.iter().filter(|hand| hand.loader == Some(loader)));
         }
         let own = own_cpus(timeline, window.span);
         let used = used_cpus(timeline, window.span).unwrap_or(0.0).max(own);

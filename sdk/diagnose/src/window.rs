@@ -64,7 +64,7 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
         true => last,
         false => loops_end(timeline).unwrap_or(timeline.end),
     };
-    let mut trainers = trainers(timeline, kind, end);
+    let mut trainers = trainers(timeline, kind, end, !devices.is_empty());
     let span = match trainers.iter().map(|trainer| trainer.span.start).min() {
         Some(start) => Interval::new(start, end),
         None => devices.span(),
@@ -104,7 +104,7 @@ pub(crate) fn total(parts: &[Interval]) -> Nanos {
 }
 
 /// What of `parts` (disjoint, in order) lies in `span`.
-fn during(parts: &[Interval], span: Interval) -> Vec<Interval> {
+pub(crate) fn during(parts: &[Interval], span: Interval) -> Vec<Interval> {
     let first = parts.partition_point(|part| part.end <= span.start);
     let rest = parts.get(first..).unwrap_or_default().iter();
     rest.take_while(|part| part.start < span.end)

@@ -17,8 +17,10 @@ pub(crate) struct Costs {
     pub(crate) cpu: Nanos,
     /// The rest of a step.
     pub(crate) rest: Nanos,
-    /// Threads that train, each with batches of its own.
+    /// Threads that train at the same time, and those of them that take batches of the loader, each with
+    /// workers of its own.
     pub(crate) trainers: u64,
+    pub(crate) takers: u64,
     /// CPUs that the job may use, and what of them others keep busy.
     pub(crate) cpus: u32,
     pub(crate) taken: f64,
@@ -64,21 +66,23 @@ impl Queue {
 
 impl Costs {
     /// The predicted step for 1 to twice as many workers as CPUs, or to as many as keep up if they did
-    /// not compute: the longest of the rest of the step, of what so many workers need for a batch,
-    /// and of what the CPUs need for both; for one trainer, an epoch played through.
+    /// not compute, for each that takes batches: the longest of the rest of the step, of what so many
+    /// workers need for a batch, and of what the CPUs need for all; for one trainer, an epoch played
+    /// through.
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
-        let making = self.unhindered.get().saturating_mul(self.trainers.max(1));
-        let keep_up = making.div_ceil(self.rest.get().max(1));
-        let most = u64::from(self.cpus.saturating_mul(2)).max(keep_up);
+        let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
+        let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
+        let most = most.max(keep_up);
         let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
         let Some(reading) = &self.reading else {
             return counts
                 .map(|workers| self.count(workers, self.unhindered))
                 .collect();
         };
-        let now = self.count(reading.made.workers, self.unhindered);
+        let had = reading.made.workers.div_ceil(self.takers.max(1));
+        let now = self.count(had, self.unhindered);
         let reach = reading.disk.known().reach();
-        let far = reading.made.workers.saturating_mul(reach.unwrap_or(4));
+        let far = had.saturating_mul(reach.unwrap_or(4));
         // Beyond, bounds say nothing; and where more readers get no more, it stays as it is.
         let says = |count: &WorkerCount| match reach {
             _ if count.workers <= far => true,
@@ -94,14 +98,16 @@ impl Costs {
     /// The same, where the disk may be the limit; `now` is with the workers that there were.
     fn with_disk(&self, reading: &Reading, workers: u64, now: WorkerCount) -> WorkerCount {
         let other = reading.made.other;
-        let (least, most) = reading.disk.read_with(workers, &reading.made);
+        // The workers of all that take batches read from it.
+        let readers = workers.saturating_mul(self.takers.max(1));
+        let (least, most) = reading.disk.read_with(readers, &reading.made);
         let short = self.count(workers, other + least);
         let modelled = now.predicted_step_ns;
         let step = reading.step.map_or(modelled, |step| step.get());
         // The step as it is counts more than how it is made up: it stays, where nothing gets faster.
         let as_it_is = |ns: u64| (step as f64 * ns as f64 / modelled.max(1) as f64) as u64;
         let (mut at_least, mut at_most) = (short.predicted_step_ns, step);
-        if workers <= reading.made.workers {
+        if readers <= reading.made.workers {
             at_least = as_it_is(at_least);
             at_most = as_it_is(self.count(workers, other + most).predicted_step_ns);
         } else if reading.disk.known().reach().is_none() {
@@ -123,9 +129,10 @@ impl Costs {
     /// So many workers, of which each takes that long for a batch.
     fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
-        let making = unhindered.get().saturating_mul(trainers) / workers.max(1);
+        let making = unhindered.get() / workers.max(1);
         let free = (f64::from(self.cpus) - self.taken).max(1.0);
-        let work = (self.cpu + self.rest).get() as f64 * trainers as f64;
+        let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
+        let work = batches + self.rest.get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
         let mut step = self.rest.get().max(making).max(cpus);
         if trainers == 1 {
@@ -149,7 +156,7 @@ impl Costs {
 }
 
 /// More workers than this one make the step shorter by less than this share of it.
-const NO_SHORTER: f64 = 0.02;
+pub(crate) const NO_SHORTER: f64 = 0.02;
 
 /// The least number of workers with which the step is as short as with any other.
 pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
@@ -236,6 +243,7 @@ mod tests {
             cpu: Nanos::new(cpu * MS),
             rest: Nanos::new(10 * MS),
             trainers: 1,
+            takers: 1,
             cpus,
             taken: 0.0,
             batches: 10_000,
@@ -265,6 +273,19 @@ mod tests {
             words,
             "1: 40.0 ms, 2 and more: 25.0 ms, then the CPUs are the limit"
         );
+    }
+
+    #[test]
+    fn each_of_several_trainers_has_workers_of_its_own_and_they_share_the_cpus() {
+        let of = |trainers: u64, takers: u64| Costs {
+            trainers,
+            takers,
+            ..costs(40, 40, 8)
+        };
+        assert_eq!(steps(of(1, 1))[3], 10);
+        // Twice 50 ms of work on eight CPUs.
+        assert_eq!(steps(of(2, 2))[3], 12);
+        assert_eq!(steps(of(2, 1))[3], 10);
     }
 
     #[test]

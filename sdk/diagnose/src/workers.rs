@@ -1,5 +1,6 @@
 //! The threads that made batches, and how busy they were.
 
+use crate::at_once::at_once;
 use crate::events::LoaderKey;
 use crate::partition::without;
 use crate::report::Worker;
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 #[derive(Default)]
 struct Sums {
     tracks: Vec<TrackId>,
+    there: Option<Interval>,
     batches: HashSet<u64>,
     get: (Nanos, u64),
     collate: (Nanos, u64),
@@ -53,12 +55,26 @@ struct Watched {
 /// Threads of one name are one worker if they served one loader and one consumer.
 type Key = (Option<(LoaderKey, TrackId)>, String);
 
+/// A worker of the window.
+#[derive(Debug, Clone)]
+pub(crate) struct Hand {
+    /// The loader that it served, where that is known.
+    pub(crate) loader: Option<LoaderKey>,
+    /// The thread that took its batches.
+    pub(crate) taker: Option<TrackId>,
+    /// From its first stage to its last one.
+    pub(crate) there: Interval,
+    pub(crate) row: Worker,
+}
+
+/// How many workers there were at the same time: of those that follow each other, one for each epoch say,
+/// as many as in one epoch.
+pub(crate) fn together<'a>(hands: impl IntoIterator<Item = &'a Hand>) -> usize {
+    at_once(hands.into_iter().map(|hand| hand.there))
+}
+
 /// The workers that were busy in `judged`, of which `recorded` was not paused.
-pub(crate) fn workers(
-    timeline: &Timeline<'_>,
-    judged: Interval,
-    recorded: Nanos,
-) -> Vec<(Option<LoaderKey>, Worker)> {
+pub(crate) fn workers(timeline: &Timeline<'_>, judged: Interval, recorded: Nanos) -> Vec<Hand> {
     let consumers: HashSet<TrackId> = timeline.waits.iter().map(|wait| wait.track).collect();
     let mut sums: BTreeMap<Key, Sums> = BTreeMap::new();
     let mut key_of: BTreeMap<TrackId, Key> = BTreeMap::new();
@@ -67,6 +83,8 @@ pub(crate) fn workers(
             continue;
         }
         let within: Vec<Interval> = lane.iter().map(|b| b.span.intersection(judged)).collect();
+        let there = within.iter().filter(|span| !span.is_empty()).copied();
+        let there = there.reduce(around);
         // What a pause covers was not recorded: neither busy nor a part of the window.
         let recorded = match timeline.pauses.is_empty() {
             true => within,
@@ -83,6 +101,7 @@ pub(crate) fn workers(
         let of = sums.entry(key.clone()).or_default();
         of.tracks.push(track);
         of.busy += busy;
+        of.there = of.there.into_iter().chain(there).reduce(around);
         if let Some(states) = timeline.lane(track) {
             for &span in &recorded {
                 of.watch(states, span);
@@ -101,6 +120,11 @@ pub(crate) fn workers(
     }
     let row = |(key, of)| row(timeline, recorded, key, of);
     sums.into_iter().map(row).collect()
+}
+
+/// From the start of the first one to the end of the last one.
+fn around(one: Interval, other: Interval) -> Interval {
+    Interval::new(one.start.min(other.start), one.end.max(other.end))
 }
 
 fn add(sums: &mut Sums, stage: &Stage) {
@@ -123,12 +147,7 @@ fn add(sums: &mut Sums, stage: &Stage) {
     }
 }
 
-fn row(
-    timeline: &Timeline<'_>,
-    recorded: Nanos,
-    (serves, name): Key,
-    sums: Sums,
-) -> (Option<LoaderKey>, Worker) {
+fn row(timeline: &Timeline<'_>, recorded: Nanos, (serves, name): Key, sums: Sums) -> Hand {
     let mean_of = |(total, count): (Nanos, u64)| (count > 0).then(|| mean(total, count).get());
     let loader = serves.map(|(loader, _)| loader);
     let last = sums
@@ -154,7 +173,7 @@ fn row(
         shares = [share(of.on_cpu), share(of.runnable), share(of.blocked)];
     }
     let [cpu_share, runnable_share, blocked_share] = shares;
-    let worker = Worker {
+    let row = Worker {
         name,
         tid: last.map(|track| track.tid.0),
         threads: sums.tracks.len() as u64,
@@ -167,7 +186,12 @@ fn row(
         runnable_share,
         blocked_share,
     };
-    (loader, worker)
+    Hand {
+        loader,
+        taker: serves.map(|(_, taker)| taker),
+        there: sums.there.unwrap_or_default(),
+        row,
+    }
 }
 
 /// Workers that are ready to run and wait for a CPU for at least this share of their stages are

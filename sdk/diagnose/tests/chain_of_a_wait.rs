@@ -119,7 +119,7 @@ fn a_wait_without_a_tag_has_an_unknown_worker() {
     assert!(
         report
             .verdict
-            .ends_with("which worker main waits for is not known"),
+            .ends_with("main waits in next(); who makes the batches is not recorded"),
         "{report}"
     );
     assert!(

@@ -135,10 +135,9 @@ fn account(
         Some((start, first, last.max()?))
     };
     let (start, first, last) = stretch(trainer)?;
-    let succeeded = (0..2)
-        .filter_map(stretch)
-        .any(|(_, other, _)| other >= last && other > first);
-    Some((start, if succeeded { last } else { END }))
+    let others = (0..2).filter_map(stretch).map(|(_, other, _)| other);
+    let successors = others.filter(|&other| other >= last && other > first);
+    Some((start, successors.min().unwrap_or(END).min(END)))
 }
 
 /// Charges nanosecond by nanosecond.

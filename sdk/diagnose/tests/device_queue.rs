@@ -19,6 +19,8 @@ fn a_kernel_that_was_submitted_and_does_not_run_is_latency() {
     });
     assert_eq!(charged(&report, "gpu.launch-latency"), 10 * 200_000);
     assert_eq!(charged(&report, "host.launch-bound"), 10 * 10_000);
+    let finding = top(&report, "gpu.launch-latency");
+    assert!(finding.remedy.ends_with("or a graph of them."), "{report}");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_worker_blocked_in_a_read_is_io_with_its_requests() {
     assert_eq!(link.what, "blocked in file read (folio_wait_bit_common)");
     assert_eq!(link.evidence, "40 requests, 41.9 MB on vda");
     assert!(
-        report.findings[0].remedy.contains(".num_workers(n)"),
+        report.findings[0].remedy.contains(".num_workers(2)"),
         "{report}"
     );
     assert!(

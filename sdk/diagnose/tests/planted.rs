@@ -77,3 +77,17 @@ fn workers_that_do_not_keep_up_are_a_data_cause() {
 fn the_gaps_within_a_graph_are_not_the_hosts() {
     assert_top_cause("cuda_graph_replay", "gpu.launch-latency");
 }
+
+#[test]
+fn kernels_that_are_replayed_as_graphs_are_not_told_to_become_one() {
+    for finding in &report("cuda_graph_replay").findings {
+        let remedy = &finding.remedy;
+        let a_graph = remedy.contains("or a graph of them") || remedy.contains("or CUDA graphs");
+        assert!(!a_graph, "{remedy}");
+        let of_launches = ["gpu.launch-latency", "host.launch-bound"];
+        if of_launches.contains(&finding.cause.id()) {
+            assert!(remedy.contains("graphs already"), "{remedy}");
+            assert!(!finding.assumption.contains("as in a graph"), "{finding:?}");
+        }
+    }
+}

@@ -366,3 +366,63 @@ fn a_rank_that_computes_on_while_it_waits_is_not_late_for_it_at_the_next_collect
     let data: u64 = data.map(|(_, ns)| ns).sum();
     assert!(data * 100 >= late.waited_for_ns * 95, "{report}");
 }
+
+/// Ranks without a device: each thread that trains stands for one.
+#[test]
+fn ranks_without_a_device_are_told_apart_by_name() {
+    let mut b = Builder::new();
+    let end_ns = TraceTime::from_nanos(300_000 * b.unit);
+    for rank in 0..3u32 {
+        let pid = 1000 + rank;
+        let thread = b.track(Pid(pid), pid, "main", TrackKind::Thread);
+        let maker = b.track(Pid(2000 + rank), 2000 + rank, "worker-0", TrackKind::Thread);
+        for step in 0..20 {
+            let at = 100_000 + step * 10_000;
+            let batch = u64::from(rank) * 100 + step;
+            // The last one waits for its data most of the time.
+            let wait = if rank == 2 { 8_000 } else { 10 };
+            b.step("train", 0, step + 1, pid, (at, at + 10_000));
+            b.wait(
+                thread,
+                "train",
+                (0, step + 1),
+                Some((batch, 2000 + rank)),
+                (at, at + wait),
+            );
+            b.stage(
+                maker,
+                gpustall_trace::vocab::cat::DATA_GET,
+                batch,
+                Some(5),
+                (at, at + wait - 5),
+            );
+        }
+        b.trace.meta.members.push(Member {
+            pid: Pid(pid),
+            distributed: Some(DistributedInfo {
+                rank,
+                world_size: 3,
+            }),
+            recorded: Interval::new(TraceTime::ZERO, end_ns),
+            devices: Vec::new(),
+        });
+    }
+    let report = diagnose(&b.build(300_000));
+    let names: Vec<&str> = report.devices.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(names, ["main (rank 0)", "main (rank 1)", "main (rank 2)"]);
+    let verdict = "main (rank 2) waits for worker-0 (rank 2), which spends it in get";
+    assert!(report.verdict.ends_with(verdict), "{report}");
+    // What the others' batches cost is no matter to the one that waits.
+    let remedy = &report.findings[0].remedy;
+    assert!(
+        remedy.starts_with(".num_workers(4) instead of 1: a batch takes 8.00 ms"),
+        "{report}"
+    );
+    let text = report.to_string();
+    for line in [
+        "on 3 threads main (ranks 0 to 2), evidence",
+        "main (rank 2) compute 20.0 %, idle 80.0 %",
+    ] {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+}

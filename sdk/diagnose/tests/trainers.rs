@@ -40,10 +40,11 @@ fn the_last_of_threads_that_follow_each_other_goes_to_the_end_of_the_recording()
             b.step("train", epoch, step, tid, (at, at + 10_000));
         }
     }
-    // Nobody trains for 20 ms between the two, and for 30 ms after the second.
+    // No step for 20 ms between the two, and for 30 ms after the second.
     let report = diagnose(&b.build(150_000));
     assert_eq!(report.window_ns, 150_000_000);
-    assert_eq!(report.device_ns, 50_000_000 + 80_000_000);
+    assert_eq!(report.device_ns, 70_000_000 + 80_000_000);
+    assert_eq!(report.devices[0].window_ns, 70_000_000);
     assert_eq!(report.charges_ns["compute"], report.device_ns);
 }
 
@@ -176,4 +177,65 @@ fn several_threads_make_their_batches_themselves() {
     let report = diagnose(&b.build(100_000));
     let verdict = "8 threads rank-* make the batches themselves in next(), mostly in get";
     assert!(report.verdict.ends_with(verdict), "{}", report.verdict);
+}
+
+#[test]
+fn what_a_thread_does_between_its_last_step_and_its_successor_is_charged() {
+    let mut b = Builder::new();
+    for epoch in 0..3u64 {
+        let tid = 101 + epoch as u32;
+        let thread = b.thread(tid, &format!("epoch-{epoch}"));
+        for step in 0..5 {
+            let at = epoch * 100_000 + step * 10_000;
+            b.step("train", epoch, step, tid, (at, at + 10_000));
+        }
+        let end = epoch * 100_000 + 50_000;
+        b.phase(thread, "checkpoint", (end, end + 40_000));
+    }
+    let report = diagnose(&b.build(300_000));
+    assert_eq!(report.device_ns, report.window_ns);
+    assert_eq!(report.charges_ns["host.checkpoint"], 3 * 40_000_000);
+}
+
+/// A program of PyTorch whose main thread takes the batches of a loader and hands them to a thread on which the
+/// optimizer steps.
+fn handed_on(watched: bool) -> gpustall_diagnose::Report {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    b.thread(101, "trainer");
+    for step in 0..20 {
+        let at = 10_000 + step * 10_000;
+        b.step("Optimizer.step", 0, step, 101, (at, at + 10_000));
+        b.wait(main, "train", (0, step), None, (at, at + 9_000));
+        if watched {
+            let waits = common::kernel::blocked("futex", "futex_wait");
+            b.off(101, waits.woken_by("main", 100), (at, at + 8_000));
+        }
+    }
+    if watched {
+        b.watch(100, (0, 220_000), &[]);
+        b.watch(101, (0, 220_000), &[]);
+    }
+    diagnose(&b.build(210_000))
+}
+
+#[test]
+fn a_thread_that_hands_batches_on_to_the_one_that_trains_has_no_account() {
+    let report = handed_on(false);
+    let names: Vec<&str> = report.devices.iter().map(|of| of.name.as_str()).collect();
+    assert_eq!(names, ["trainer"], "{report}");
+    assert!(report.findings.is_empty(), "{report}");
+    let verdict = "mlp: 100 % of the window is compute, or waiting for the batches that main hands on; it \
+                   was in next() for 90 % of the window";
+    assert_eq!(report.verdict, verdict);
+    assert!(
+        report.notes[0].contains("hands them on to trainer"),
+        "{report}"
+    );
+    let report = handed_on(true);
+    assert_eq!(report.findings[0].cause, Cause::HostBlocked, "{report}");
+    assert!(
+        report.verdict.contains("the trainer being blocked"),
+        "{report}"
+    );
 }

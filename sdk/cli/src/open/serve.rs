@@ -5,29 +5,23 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use tiny_http::{Header, Method, Response};
 
-/// Perfetto's UI fetches from this port of the local machine and from no other.
-const PORT: u16 = 9001;
-
 /// Serves one file.
 pub(super) struct Server {
     http: tiny_http::Server,
     path: PathBuf,
     address: String,
+    port: u16,
     /// The page that may fetch it.
     origin: Header,
 }
 
 impl Server {
-    /// A server of the file at `path` for pages of `ui`.
+    /// A server of the file at `path` for pages of `ui`, on a port of this machine or on any (0).
     ///
     /// # Errors
     ///
     /// If the port is taken, or `ui` is no address.
-    pub(super) fn of(path: &Path, ui: &str) -> anyhow::Result<Self> {
-        Self::on(PORT, path, ui)
-    }
-
-    fn on(port: u16, path: &Path, ui: &str) -> anyhow::Result<Self> {
+    pub(super) fn on(port: u16, path: &Path, ui: &str) -> anyhow::Result<Self> {
         let Some((scheme, rest)) = ui.split_once("://") else {
             bail!("--ui takes an address such as https://ui.perfetto.dev, not {ui}");
         };
@@ -35,7 +29,7 @@ impl Server {
         let http = match tiny_http::Server::http(("127.0.0.1", port)) {
             Ok(http) => http,
             Err(error) => bail!(
-                "port {port} of this machine, from which Perfetto's UI fetches, cannot be taken ({error}): end the program that has it, such as another `gpustall open` or trace_processor"
+                "port {port} of this machine, from which Perfetto's UI fetches the trace, cannot be taken ({error}): end the program that has it, such as another `gpustall open` or trace_processor"
             ),
         };
         let port = http.server_addr().to_ip().map_or(port, |at| at.port());
@@ -53,6 +47,7 @@ impl Server {
             http,
             path: path.to_owned(),
             address: format!("http://127.0.0.1:{port}/{name}"),
+            port,
             origin: header("Access-Control-Allow-Origin", &format!("{scheme}://{host}"))?,
         })
     }
@@ -60,6 +55,11 @@ impl Server {
     /// Where the file is.
     pub(super) fn address(&self) -> &str {
         &self.address
+    }
+
+    /// The port that it has.
+    pub(super) fn port(&self) -> u16 {
+        self.port
     }
 
     /// Answers until the file was fetched once.
@@ -77,6 +77,8 @@ impl Server {
                     let file =
                         File::open(&self.path).with_context(|| self.path.display().to_string())?;
                     let response = Response::from_file(file)
+                        // With its length, so that a browser can tell how far it is.
+                        .with_chunked_threshold(usize::MAX)
                         .with_header(self.origin.clone())
                         .with_header(header("Cache-Control", "no-cache")?);
                     // A browser that gave up asks again.

@@ -5,11 +5,9 @@ use gpustall_trace::{Interval, Trace, TraceTime, TrackId};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// Streams, trainers and producers that are pinned, at most, of each: what has room above the rest of the
-/// page. A thread takes two tracks and a title.
-const STREAMS: usize = 1;
-const TRAINERS: usize = 1;
-const PRODUCERS: usize = 2;
+/// Streams that are pinned, where no producers of batches are.
+const STREAMS: usize = 2;
+
 /// Steps that are shown around a stall.
 const STEPS: u64 = 8;
 
@@ -34,21 +32,25 @@ pub(super) fn of(trace: &Trace) -> View {
     }
 }
 
+/// Not more than Perfetto shows without scrolling: a thread takes two tracks there, and a title.
 fn pins(trace: &Trace) -> Vec<String> {
     let mut tracks = Vec::new();
     tracks.extend(busiest(trace, usize::MAX, |of| of == cat::FINDING));
     tracks.extend(busiest(trace, usize::MAX, |of| of == cat::DEVICE_STATE));
-    tracks.extend(busiest(trace, STREAMS, |of| of == cat::KERNEL));
-    let mut trainers = busiest(trace, TRAINERS, |of| of == cat::DATA_WAIT);
-    if trainers.is_empty() {
-        trainers = busiest(trace, TRAINERS, |of| {
+    let producer = busiest(trace, 1, |of| {
+        of == cat::DATA_GET || of == cat::DATA_COLLATE
+    });
+    if producer.is_empty() {
+        tracks.extend(busiest(trace, STREAMS, |of| of == cat::KERNEL));
+    }
+    let mut trainer = busiest(trace, 1, |of| of == cat::DATA_WAIT);
+    if trainer.is_empty() {
+        trainer = busiest(trace, 1, |of| {
             of == cat::PHASE || of == cat::CUDA_RUNTIME || of == cat::CUDA_DRIVER
         });
     }
-    tracks.extend(trainers);
-    tracks.extend(busiest(trace, PRODUCERS, |of| {
-        of == cat::DATA_GET || of == cat::DATA_COLLATE
-    }));
+    tracks.extend(trainer);
+    tracks.extend(producer);
     let mut names = Vec::new();
     for track in tracks
         .into_iter()

@@ -11,12 +11,25 @@ pub(crate) use rows::{notes, rows};
 pub(crate) use why::{Waited, waited};
 pub(crate) use windows::{common_pauses, windows};
 
-use gpustall_trace::{Member, Trace};
+use gpustall_trace::{Member, Pid, Trace};
+use std::collections::HashMap;
 
 /// The members of a trace that used a device.
 fn users(trace: &Trace, device: u64) -> impl Iterator<Item = &Member> {
     let uses = move |member: &&Member| member.devices.iter().any(|&of| u64::from(of) == device);
     trace.meta.members.iter().filter(uses)
+}
+
+/// The rank of each process, in a trace of several.
+pub(crate) fn by_process(trace: &Trace) -> HashMap<Pid, u32> {
+    let members = trace.meta.members.iter();
+    let ranks = members.filter_map(|of| Some((of.pid, of.distributed?.rank)));
+    let ranks: HashMap<Pid, u32> = ranks.collect();
+    if ranks.len() < 2 {
+        HashMap::new()
+    } else {
+        ranks
+    }
 }
 
 /// What a device is called: its number, and the rank that used it.

@@ -44,10 +44,17 @@ pub struct Finding {
     pub worker_counts_assume: String,
     /// The mean step that the prediction is compared with.
     pub step_ns: Option<u64>,
-    /// The mean step without this loss.
+    /// The mean step that the remedy is predicted to give: with the workers that it names; else without
+    /// this loss, which is the best that mending the cause can give.
     pub predicted_step_ns: Option<u64>,
     /// What the prediction takes for granted.
     pub assumption: String,
+    /// The mean step without this loss, where everything else stays as it is.
+    #[serde(default)]
+    pub step_without_loss_ns: Option<u64>,
+    /// What it takes that the loss goes away.
+    #[serde(default)]
+    pub without_loss_assumption: String,
 }
 
 /// What is predicted of a number of workers.

@@ -132,8 +132,9 @@ pub const WAIT_RULES: [WaitRule; 10] = [
         id: "limit",
         charges: "data.worker-limit",
         definition: "The charged thread is a worker in get or collate, and the loader's workers \
-            are in get or collate for at least 70 % of the window (mean over them). And this one \
-            is blocked on something other than its own process's threads; or a CPU was free: on \
+            are in get or collate for at least 70 % of the window (mean over them; where they follow each \
+            other, over as many as there were at the same time for at least a tenth of the time in \
+            which any was, each from its first stage to its last one). And this one is blocked on something other than its own process's threads; or a CPU was free: on \
             average a quarter of a CPU or more in the window, of those that the job may use, less those \
             that its watched threads ran on or, where the trace has a `cpu busy %` counter for \
             each CPU of the job and for no other and it is more, less the mean of `cpus busy`; and \

@@ -3,9 +3,9 @@
 use super::wrap::paragraph;
 use crate::links::percent;
 use crate::piece::Edge;
-use crate::report::{Finding, Link, Stall, StallState};
+use crate::report::{Finding, Link, Stall, StallState, WorkerCount};
 use crate::state_links::RUNNING;
-use crate::worker_counts::in_words;
+use crate::worker_counts::{NO_SHORTER, in_words};
 use gpustall_trace::{Nanos, TraceTime};
 use std::fmt::{self, Write};
 
@@ -41,13 +41,7 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
     if !finding.remedy.is_empty() {
         paragraph(f, "   try: ", "     ", &finding.remedy)?;
     }
-    if let (Some(step), Some(predicted)) = (finding.step_ns, finding.predicted_step_ns) {
-        let line = format!(
-            "at best a step of {} instead of {} ({})",
-            Nanos::new(predicted),
-            Nanos::new(step),
-            finding.assumption
-        );
+    if let Some(line) = worth(finding) {
         paragraph(f, "   worth: ", "     ", &line)?;
     }
     // Findings of one loader have the same counts.
@@ -65,6 +59,29 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
         paragraph(f, "   but: ", "     ", &finding.caveat)?;
     }
     Ok(())
+}
+
+/// What the remedy is worth; where it names workers, also what the whole loss is.
+fn worth(finding: &Finding) -> Option<String> {
+    let (step, predicted) = finding.step_ns.zip(finding.predicted_step_ns)?;
+    let time = Nanos::new;
+    let best = finding.step_without_loss_ns.unwrap_or(predicted);
+    let if_gone = finding.without_loss_assumption.as_str();
+    let assumption = finding.assumption.as_str();
+    let mut counts = finding.worker_counts.iter();
+    let open = counts.find(|of| of.at_most_step_ns.is_some() && of.predicted_step_ns == predicted);
+    let then = open.map_or_else(|| format!("of {}", time(predicted)), WorkerCount::in_words);
+    let change = format!("a step {then} instead of {} ({assumption})", time(step));
+    if if_gone.is_empty() || if_gone == assumption {
+        return Some(format!("at best {change}"));
+    }
+    // What is not visibly shorter is no news.
+    let shorter = best as f64 <= predicted as f64 * (1.0 - NO_SHORTER);
+    let (condition, _) = if_gone.split_once(';').unwrap_or((if_gone, ""));
+    Some(match shorter {
+        true => format!("{change}; at best {} ({condition})", time(best)),
+        false => change,
+    })
 }
 
 /// Who did it is left out where it is the one that the link hangs on.
@@ -105,18 +122,20 @@ fn worst_stall(stall: &Stall) -> String {
     if let Some(batch) = stall.batch {
         line.push_str(&format!(", batch {batch}"));
     }
-    let pieces = stall
-        .pieces
-        .iter()
-        .filter(|piece| piece.share >= SMALLEST_PIECE)
-        .take(4)
-        .map(|piece| {
-            let who = piece
-                .who
-                .as_ref()
-                .map_or(String::new(), |who| format!(" on {who}"));
-            format!("{}{who} {}", piece.what, Nanos::new(piece.ns))
-        });
+    // What comes again on one thread is added up, in the order in which it came first.
+    let mut parts: Vec<(String, u64)> = Vec::new();
+    for piece in &stall.pieces {
+        let who = piece.who.as_ref();
+        let who = who.map_or(String::new(), |who| format!(" on {who}"));
+        let what = format!("{}{who}", piece.what);
+        match parts.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, ns)) => *ns += piece.ns,
+            None => parts.push((what, piece.ns)),
+        }
+    }
+    let large = |&&(_, ns): &&(String, u64)| ns as f64 >= SMALLEST_PIECE * stall.lost_ns as f64;
+    let pieces = parts.iter().filter(large).take(4);
+    let pieces = pieces.map(|(what, ns)| format!("{what} {}", Nanos::new(*ns)));
     let pieces: Vec<String> = pieces.collect();
     if !pieces.is_empty() {
         line = format!("{line}: {}", pieces.join(", "));

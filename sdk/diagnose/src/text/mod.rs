@@ -7,7 +7,7 @@ mod wrap;
 
 use crate::cause::COMPUTE;
 use crate::links::percent;
-use crate::report::Report;
+use crate::report::{Report, Unfinished};
 use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
@@ -84,8 +84,10 @@ impl Report {
             n => format!(" ({n} warm-up)"),
         };
         fmt_steps(f, "first ", &first.length, &warm)?;
-        self.devices
-            .iter()
+        let several = !self.ranks.is_empty();
+        let devices = self.devices.iter();
+        let shown = devices.filter(|device| several || device.tid.is_none());
+        shown
             .take(MAX_ROWS)
             .try_for_each(|device| fmt_device(f, device))
     }
@@ -220,7 +222,11 @@ impl Report {
             }
             lines.push(line);
         }
-        for open in self.unfinished.iter().take(MAX_ROWS) {
+        // A wait no longer than others were is only where the end of the run cut it off.
+        let usual = self.loaders.iter().map(|loader| loader.wait.max_ns).max();
+        let usual = usual.unwrap_or(0);
+        let tells = |open: &&Unfinished| open.hang || open.for_ns > usual;
+        for open in self.unfinished.iter().filter(tells).take(MAX_ROWS) {
             let length = Nanos::new(open.for_ns);
             lines.push(format!(
                 "{} was still in {} after {length}",
@@ -261,7 +267,7 @@ fn fmt_steps(f: &mut String, what: &str, d: &Distribution, rest: &str) -> fmt::R
     let head = format!("{what}  {}", d.count);
     writeln!(
         f,
-        "{head:<14}p50 {p50:<9} p95 {p95:<9} p99 {p99:<9} max {max}{rest}"
+        "{head:<13} p50 {p50:<9} p95 {p95:<9} p99 {p99:<9} max {max}{rest}"
     )
 }
 

@@ -1,29 +1,31 @@
 //! Rows of the tables, and the line of a device.
 
+use super::wrap::paragraph;
 use crate::links::percent;
 use crate::report::{CudaCall, Device, Loader, Process, Rank, Thread, Usage, Worker};
 use crate::state_links::bytes;
 use gpustall_trace::Nanos;
-use std::fmt::{self, Write};
+use std::fmt;
 
-/// How a recorded device spent the window.
+/// How a device spent the window, or a thread that stands for one its account.
 pub(super) fn fmt_device(f: &mut String, device: &Device) -> fmt::Result {
-    let (Some(comm), Some(copy)) = (device.exposed_comm, device.exposed_copy) else {
-        return Ok(());
-    };
     let parts = [
-        ("compute", device.compute),
-        ("exposed communication", comm),
-        ("exposed copies", copy),
-        ("idle", device.idle),
+        ("compute", Some(device.compute)),
+        (
+            "exposed communication",
+            device.exposed_comm.filter(|&share| share > 0.0),
+        ),
+        ("exposed copies", device.exposed_copy),
+        ("idle", Some(device.idle)),
     ];
     let shown = parts
         .iter()
-        .filter(|&&(what, share)| what != "exposed communication" || share > 0.0);
+        .filter_map(|&(what, share)| Some((what, share?)));
     let shown: Vec<String> = shown
-        .map(|&(what, share)| format!("{what} {:.1} %", share * 100.0))
+        .map(|(what, share)| format!("{what} {:.1} %", share * 100.0))
         .collect();
-    writeln!(f, "{:<7} {}", device.name, shown.join(", "))
+    let head = format!("{:<7} ", device.name);
+    paragraph(f, &head, "        ", &shown.join(", "))
 }
 
 pub(super) fn call_row(call: &CudaCall) -> Vec<String> {

@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 pub(crate) const WIDTH: usize = 80;
 
 /// Longest cell of a table; longer ones are cut.
-const MAX_CELL: usize = 28;
+const MAX_CELL: usize = 30;
 
 /// Writes `text` behind `first`, broken at blanks so that lines fit the screen where words do;
 /// every line but the first begins with `indent`. A number stays with its unit. Line breaks and

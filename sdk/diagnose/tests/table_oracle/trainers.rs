@@ -46,14 +46,12 @@ impl Run {
             .trainers
             .iter()
             .filter(|other| other.tid != trainer.tid);
-        let succeeded = others.into_iter().any(|other| {
-            let first = other.steps.iter().map(|step| step.span.0).min();
-            first.is_some_and(|first| first >= last)
-        });
+        let begin = |other: &Trainer| other.steps.iter().map(|step| step.span.0).min();
+        let successors = others.filter_map(begin).filter(|&first| first >= last);
         let hangs = trainer.waits.iter().any(|wait| wait.unfinished);
-        match succeeded && !hangs {
-            true => Some((start, last)),
-            false => Some((start, self.end)),
+        match successors.min().filter(|_| !hangs) {
+            Some(first) => Some((start, first)),
+            None => Some((start, self.end)),
         }
     }
 

@@ -113,6 +113,22 @@ impl Run {
         (known * 2 >= (wait.span.1 - wait.span.0) * UNIT).then_some((waited, known))
     }
 
+    /// How many of these workers there were at the same time, each from its first stage to its last.
+    fn together(&self, workers: &[u32]) -> u64 {
+        let from = self.window().first().copied().unwrap_or(self.end);
+        let there = |tid: u32| {
+            let mut busy = (from..self.end).filter(|&t| self.in_stage(tid, t));
+            let first = busy.next();
+            first.map(|first| (first, busy.next_back().unwrap_or(first) + 1))
+        };
+        let there: Vec<_> = workers.iter().filter_map(|&tid| there(tid)).collect();
+        let count = |t: u64| there.iter().filter(|&&span| holds(span, t)).count() as u64;
+        let time = |least: u64| (from..self.end).filter(|&t| count(t) >= least).count();
+        let counts = (1..=there.len() as u64).rev();
+        let mut enough = counts.filter(|&least| time(least) * 10 >= time(1));
+        enough.next().unwrap_or(0)
+    }
+
     /// Row 8, of a worker in get or collate.
     fn limited(&self, trainer: &Trainer, state: State) -> bool {
         let batches = trainer.waits.iter().filter_map(|wait| wait.batch);
@@ -147,7 +163,7 @@ impl Run {
             }
         }
         let window = self.window().len() as u64;
-        if busy * 10 < 7 * window * workers.len() as u64 {
+        if busy * 10 < 7 * window * self.together(&workers) {
             return false;
         }
         let ran = self.window().into_iter().map(|t| {

@@ -1,0 +1,115 @@
+//! What the remedy of a finding is predicted to be worth.
+
+use crate::advice::condition;
+use crate::cause::Cause;
+use crate::links::percent;
+use crate::remedy::{Facts, Remedy};
+use crate::steps::Prediction;
+use gpustall_trace::Nanos;
+
+/// Waits for a loader of which at least this share is one finding's are all its.
+const ALL: f64 = 0.995;
+
+/// Ends of epochs that are at least this share of a loss are named in what it takes for granted.
+const SOME: f64 = 0.05;
+
+/// The mean step as it is, and what is predicted of it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Worth {
+    pub(crate) step: Option<Nanos>,
+    /// With the remedy: with the workers that it names, else without the loss.
+    pub(crate) predicted: Option<Nanos>,
+    pub(crate) assumption: String,
+    /// Without the loss.
+    pub(crate) without_loss: Option<Nanos>,
+    pub(crate) without_loss_assumption: String,
+}
+
+/// What the remedy is worth. `without` is the mean step without the loss, and `least` says what bounds it.
+pub(crate) fn worth(
+    facts: &Facts<'_>,
+    remedy: &Remedy,
+    without: Option<&Prediction>,
+    least: &str,
+) -> Worth {
+    let Some(without) = without else {
+        return Worth::default();
+    };
+    let mean = match without.steady {
+        true => "mean of the steady steps",
+        false => "time of the whole window per step",
+    };
+    let pipelined = facts.pipelined_step().filter(|_| without.steady);
+    let best = without
+        .predicted
+        .min(pipelined.unwrap_or(without.predicted));
+    let at_best = format!("{}; {mean}{least}", granted(facts));
+    let with_workers = remedy
+        .workers
+        .filter(|_| without.steady)
+        .and_then(|workers| {
+            let mut counts = facts.counts.iter();
+            let count = counts.find(|count| count.workers == workers)?;
+            let step = Nanos::new(count.predicted_step_ns);
+            let with = |workers, have| {
+                let open = match count.at_most_step_ns {
+                    Some(_) => ", by what the disk gives them",
+                    None => "",
+                };
+                format!("{}{open}; {mean}", with(workers, have))
+            };
+            (step < without.step).then(|| (step, with(workers, facts.have)))
+        });
+    let (predicted, assumption) = with_workers.unwrap_or_else(|| (best, at_best.clone()));
+    Worth {
+        step: Some(without.step),
+        predicted: Some(predicted),
+        assumption,
+        without_loss: Some(best),
+        without_loss_assumption: at_best,
+    }
+}
+
+fn with(workers: u64, have: u64) -> String {
+    let word = if workers == 1 { "worker" } else { "workers" };
+    match have {
+        0 => format!("with {workers} {word}"),
+        have => format!("with {workers} {word} instead of {have}"),
+    }
+}
+
+/// What it takes that the loss goes away.
+fn granted(facts: &Facts<'_>) -> String {
+    let waits = "if every batch were ready when asked for";
+    match facts.cause {
+        cause if !cause.is_batch() => {
+            let graphs = cause == Cause::HostLaunchBound && facts.signs.graphs;
+            match graphs {
+                true => "if launches cost the host nothing".to_owned(),
+                false => condition(cause).to_owned(),
+            }
+        }
+        _ if facts.is_of_ends() => "if the next() that ends an epoch took no time".to_owned(),
+        _ if facts.part < ALL => format!(
+            "if this cause of the waits, {} of them, were gone",
+            percent(facts.part)
+        ),
+        _ if facts.ends_epochs >= SOME => format!("{waits}, and epochs ended at once"),
+        _ => waits.to_owned(),
+    }
+}
+
+impl Facts<'_> {
+    /// The step without what this finding charges, where batches are made while the trainer is at
+    /// work: a batch costs its workers less by the share of the waits that the finding is, and what
+    /// is left of it is seen only where it takes longer than the rest of the step.
+    fn pipelined_step(&self) -> Option<Nanos> {
+        let made = self.loader?.production?.get() as f64;
+        let rest = self.rest?;
+        if self.in_process || self.have == 0 || !self.cause.is_batch() || self.is_of_ends() {
+            return None;
+        }
+        let left = made * (1.0 - self.of_waits?) / self.have as f64;
+        Some(rest.max(Nanos::new(left as u64)))
+    }
+}
