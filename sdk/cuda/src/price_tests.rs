@@ -130,7 +130,7 @@ fn what_operations_really_cost_is_found_and_the_budget_is_used() {
         assert!(outcome.spent <= 0.01, "{text}");
         // Under the model alone it is this share of the budget.
         assert!(outcome.captured > 1.3 * 0.01 / slowdown * truth, "{text}");
-        let measured = outcome.measured.unwrap();
+        let measured = outcome.measured.expect("measured");
         let off = (measured.slowdown - slowdown).abs();
         assert!(off < 4.0 * measured.error + 0.003, "{text}");
     }
@@ -220,7 +220,7 @@ fn validation_beside_training_does_not_count() {
             now += 400_000_000;
         }
     }
-    let measured = price.measured().unwrap();
+    let measured = price.measured().expect("measured");
     assert!((measured.slowdown - 0.1).abs() < 1e-6, "{measured:?}");
     // 10 ms of 110 ms, where the model says 20 ms.
     assert!((measured.factor - 0.5).abs() < 0.05, "{measured:?}");
