@@ -18,6 +18,12 @@ use tracing_subscriber::registry::LookupSpan;
 /// Whether a subscriber with our layer in it was made.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the global subscriber is the session's own.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+/// Whether burn-train's learner ran since this was last asked.
+static LEARNER_RAN: AtomicBool = AtomicBool::new(false);
+
 /// A layer for the subscriber of a program that has its own.
 ///
 /// ```
@@ -42,6 +48,7 @@ pub(crate) fn attach(install: bool) -> Option<&'static str> {
         // Fails when the program has a subscriber, which is then expected to have our layer.
         if tracing::subscriber::set_global_default(SessionSubscriber).is_ok() {
             ATTACHED.store(true, Ordering::Relaxed);
+            OURS.store(true, Ordering::Relaxed);
         }
     }
     if ATTACHED.load(Ordering::Relaxed) {
@@ -57,6 +64,25 @@ pub(crate) fn attach(install: bool) -> Option<&'static str> {
              `.with(gpustall::layer())`",
         )
     }
+}
+
+/// burn-train's learner runs: it has tried to install a subscriber for its log.
+#[cfg_attr(
+    not(feature = "burn-train"),
+    allow(dead_code, reason = "the training strategy tells")
+)]
+pub(crate) fn learner_runs() {
+    LEARNER_RAN.store(true, Ordering::Relaxed);
+}
+
+/// What the user should know of the learner's log, if the learner ran since the last call.
+pub(crate) fn learners_log() -> Option<&'static str> {
+    let ran = LEARNER_RAN.swap(false, Ordering::Relaxed);
+    (ran && OURS.load(Ordering::Relaxed)).then_some(
+        "burn-train's learner wrote no experiment.log, since the session's `tracing` subscriber was \
+         there first: for the log without `tracing` spans start the session with \
+         `.subscriber(false)`, for both install a subscriber of your own with `.with(gpustall::layer())`",
+    )
 }
 
 /// A session began or ended: call sites are to ask again whether they are on.
