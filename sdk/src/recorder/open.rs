@@ -125,7 +125,7 @@ mod tests {
         open.begin(slice("middle", 2));
         open.begin(slice("inner", 3));
         open.end((Pid(1), Tid(1)), MonoTime::from_nanos(2));
-        let left: Vec<_> = open.0.iter().map(|o| o.name).collect();
+        let left: Vec<_> = open.slices.iter().map(|o| o.name).collect();
         assert_eq!(left, ["outer"]);
     }
 

@@ -35,21 +35,51 @@ pub(super) fn metadata(number: u16) -> Option<&'static Metadata<'static>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use tracing::Level;
+    use tracing::callsite::{Callsite, Identifier};
+    use tracing::field::FieldSet;
+    use tracing::metadata::Kind;
+    use tracing::subscriber::Interest;
+
+    struct Site;
+
+    impl Callsite for Site {
+        fn set_interest(&self, _: Interest) {}
+
+        fn metadata(&self) -> &Metadata<'_> {
+            &PLACE
+        }
+    }
+
+    static SITE: Site = Site;
+
+    const fn place(name: &'static str) -> Metadata<'static> {
+        let fields = FieldSet::new(&[], Identifier(&SITE));
+        Metadata::new(
+            name,
+            "here",
+            Level::INFO,
+            None,
+            None,
+            None,
+            fields,
+            Kind::SPAN,
+        )
+    }
+
+    pub(in crate::subscriber) static PLACE: Metadata<'static> = place("place");
+    static OTHER: Metadata<'static> = place("other");
 
     #[test]
     fn a_place_keeps_its_number_and_no_other_has_it() {
-        let spans = [tracing::trace_span!("a"), tracing::trace_span!("b")];
-        // Disabled spans have their metadata all the same.
-        let places: Vec<_> = spans.iter().filter_map(|span| span.metadata()).collect();
-        let numbers: Vec<_> = places.iter().map(|place| number(place)).collect();
-        assert_eq!(numbers.len(), 2);
-        assert_ne!(numbers[0], numbers[1]);
-        for (place, found) in places.iter().zip(numbers) {
+        assert_ne!(number(&PLACE), number(&OTHER));
+        for place in [&PLACE, &OTHER] {
+            let found = number(place);
             assert_eq!(number(place), found);
             let back = metadata(found.expect("room for two"));
-            assert!(back.is_some_and(|back| std::ptr::eq(back, *place)));
+            assert!(back.is_some_and(|back| std::ptr::eq(back, place)));
         }
     }
 }

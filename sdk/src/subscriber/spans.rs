@@ -130,15 +130,11 @@ fn serial() -> u64 {
 mod tests {
     use super::*;
     use crate::recorder::Text;
-
-    fn place() -> &'static Metadata<'static> {
-        let span = tracing::trace_span!("place");
-        span.metadata().expect("a place")
-    }
+    use crate::subscriber::callsites::tests::PLACE;
 
     #[test]
     fn ids_differ_also_between_threads() {
-        let take = || (0..3000).map(|_| open(place(), None).into_u64()).collect();
+        let take = || (0..3000).map(|_| open(&PLACE, None).into_u64()).collect();
         let threads: Vec<_> = (0..4).map(|_| std::thread::spawn(take)).collect();
         let ids = threads
             .into_iter()
@@ -154,7 +150,7 @@ mod tests {
     fn fields_are_kept_until_the_last_handle_is_gone() {
         let mut fields = Fields::default();
         fields.merge(Fields::of("rows", Text::U64(7)));
-        let id = open(place(), Some(fields));
+        let id = open(&PLACE, Some(fields));
         share(&id);
         record(&id, |fields| fields.merge(Fields::of("rows", Text::U64(8))));
         assert_eq!(args(&id).as_deref(), Some(&[("rows", Text::U64(8))][..]));
