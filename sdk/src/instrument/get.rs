@@ -181,6 +181,8 @@ fn ends() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gpustall_trace::vocab;
+    use std::time::Duration;
 
     #[test]
     fn slow_items_are_looked_at_each_and_fast_ones_every_few_microseconds() {
@@ -192,5 +194,49 @@ mod tests {
         assert_eq!(u64::from(stride), LOOK_EVERY / 20);
         // One slow item among them.
         assert_eq!(next_stride(stride, 50_000_000), 1);
+    }
+
+    #[test]
+    fn a_stage_of_which_no_batch_comes_ends_with_its_last_read() {
+        let directory = tempfile::tempdir().expect("a folder");
+        let output = directory.path().join("run.trace.json");
+        let session = crate::session("get").sidecar(crate::Sidecar::Off);
+        let session = session.subscriber(false).output(&output);
+        let session = session.start().expect("a session");
+        expect_tagged_batches();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let (read, idle) = (Duration::from_millis(20), Duration::from_millis(400));
+        let worker = std::thread::Builder::new().name("dataloader-0".to_owned());
+        let worker = worker.spawn(move || {
+            for _ in 0..2 {
+                pass_begins();
+                for _ in 0..3 {
+                    assert!(stage::reading().is_some());
+                    std::thread::sleep(read);
+                    leave_read();
+                }
+                std::thread::sleep(idle);
+            }
+            tell.send(()).expect("heard");
+            // As a worker that waits for its next epoch.
+            let _ = wait.recv();
+        });
+        told.recv().expect("it read");
+        session.finish().expect("finished");
+        drop(done);
+        worker.expect("started").join().expect("ended");
+        let trace = gpustall_trace::read(&output).expect("readable").trace;
+        let gets: Vec<_> = trace
+            .slices
+            .iter()
+            .filter(|s| trace.text(s.cat) == vocab::cat::DATA_GET)
+            .collect();
+        assert_eq!(gets.len(), 2);
+        for get in gets {
+            let length = Duration::from_nanos(get.span.len().get());
+            assert!(length >= 3 * read && length < idle, "{length:?}");
+            assert_eq!(trace.arg(&get.args, vocab::arg::UNFINISHED), None);
+        }
     }
 }
