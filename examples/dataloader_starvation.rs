@@ -116,7 +116,7 @@ fn main() -> anyhow::Result<()> {
     ];
     println!("{}", Table(&ways));
     println!(
-        "Open a trace at https://ui.perfetto.dev, or print its report: cargo run --release -p gpustall-cli -- report FILE"
+        "Show a trace in Perfetto, or print its report: cargo run --release -p gpustall-cli -- open (or report) FILE"
     );
     Ok(())
 }

@@ -12,6 +12,10 @@ pub(crate) const ANOTHER_USERS: &str = "another user's process";
 /// up. Linux never gives one that large.
 const FIRST_MADE_UP: u32 = 0xC000_0000;
 
+/// The process that kernel threads are children of. Each is a process of its own, but viewers show those
+/// of this one as one group.
+const KTHREADD: u32 = 2;
+
 /// How a recording looks to the one who gets it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct View {
@@ -45,15 +49,20 @@ impl View {
     /// A thread that is not of the job, as the probes named it.
     pub(crate) fn other(&self, other: &record::Other, name: String) -> Other {
         let (pid, tid) = (other.tgid, other.tid);
-        if tid == 0 || *self == Self::default() {
-            return Other {
-                tid: Tid(tid),
-                pid: Pid(pid),
-                name,
-                has_ids: true,
-            };
+        let with_ids = |(pid, tid), name| Other {
+            tid: Tid(tid),
+            pid: Pid(pid),
+            name,
+            has_ids: true,
+        };
+        if tid == 0 {
+            return with_ids((pid, tid), name);
         }
         let status = procfs::status(pid, tid);
+        if *self == Self::default() {
+            let kernel = status.is_some_and(|status| status.kernel);
+            return with_ids((if kernel { KTHREADD } else { pid }, tid), name);
+        }
         if !self.may_name(status.as_ref()) {
             return without_ids(ANOTHER_USERS.to_owned());
         }
@@ -64,12 +73,7 @@ impl View {
                 .and_then(|status| status.ids_at(namespace.level)),
         };
         match ids {
-            Some((pid, tid)) => Other {
-                tid: Tid(tid),
-                pid: Pid(pid),
-                name,
-                has_ids: true,
-            },
+            Some(ids) => with_ids(ids, name),
             None => without_ids(name),
         }
     }
@@ -110,6 +114,29 @@ mod tests {
             user: Some(uid),
             namespace: None,
         }
+    }
+
+    #[test]
+    fn kernel_threads_are_one_group() {
+        // The kernel's own threads are the children of process 2; in a container they are not seen.
+        let Some(thread) = procfs::processes()
+            .into_iter()
+            .find(|of| of.parent == KTHREADD)
+        else {
+            eprintln!("not tested: no thread of the kernel is seen here, as in a container");
+            return;
+        };
+        let other = record::Other {
+            tid: thread.pid,
+            tgid: thread.pid,
+            comm: [0; 16],
+        };
+        let seen = View::default().other(&other, "kworker".into());
+        assert_eq!((seen.pid, seen.tid), (Pid(KTHREADD), Tid(thread.pid)));
+        assert_eq!(
+            View::default().other(&me(), "me".into()).pid,
+            Pid(me().tgid)
+        );
     }
 
     #[test]

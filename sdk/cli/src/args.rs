@@ -23,6 +23,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     Start(StartArgs),
     Report(ReportArgs),
+    Open(OpenArgs),
     Finish(FinishArgs),
     Merge(MergeArgs),
 }
@@ -131,6 +132,43 @@ pub(crate) struct ReportArgs {
     /// Diagnose again, even if the trace carries a report
     #[arg(long)]
     pub(crate) fresh: bool,
+}
+
+const OPEN_EXAMPLES: &str = "\
+EXAMPLES:
+  gpustall open mlp.trace.json.gz
+
+  What torch.profiler wrote, with its starvation chains:
+    gpustall open run.pt.trace.json.gz
+
+  From a machine without a browser; then open the address on yours:
+    ssh -L 9001:127.0.0.1:9001 MACHINE gpustall open mlp.trace.json.gz";
+
+/// Show a trace in Perfetto's UI, the starvation chains on top
+///
+/// The address that is printed opens <https://ui.perfetto.dev> with the tracks of the story pinned: the
+/// starvation chains, the device, the trainer, a producer of its batches; with a stall of the first cause selected,
+/// so that the arrows to what it waited for are drawn, and some steps around it. The trace goes from this
+/// machine to your browser and nowhere else.
+#[derive(Debug, clap::Args)]
+#[command(after_help = OPEN_EXAMPLES)]
+pub(crate) struct OpenArgs {
+    /// The trace: finished, partial, or of PyTorch's profiler
+    #[arg(value_name = "TRACE")]
+    pub(crate) trace: PathBuf,
+
+    /// Print the address only
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+
+    /// Where Perfetto's UI is, for those who host it themselves
+    #[arg(long, value_name = "URL", default_value = "https://ui.perfetto.dev")]
+    pub(crate) ui: String,
+
+    /// The port of this machine from which the UI fetches the trace; 0 for any that is free. That of
+    /// ui.perfetto.dev fetches from this one only
+    #[arg(long, default_value_t = 9001)]
+    pub(crate) port: u16,
 }
 
 const FINISH_EXAMPLES: &str = "\

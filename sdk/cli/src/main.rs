@@ -4,6 +4,7 @@ mod args;
 mod finish;
 mod jobs;
 mod merge;
+mod open;
 mod output;
 mod report;
 mod run;
@@ -28,6 +29,7 @@ fn run(args: args::Args) -> anyhow::Result<ExitCode> {
         args::Command::Run(args) => run::run(&args),
         args::Command::Start(args) => run::start(&args),
         args::Command::Report(args) => report::run(&args),
+        args::Command::Open(args) => open::run(&args),
         args::Command::Finish(args) => finish::run(&args),
         args::Command::Merge(args) => merge::run(&args),
     }

@@ -44,7 +44,7 @@ impl fmt::Display for Summary {
         match (&self.report, &self.trace) {
             (Some(report), Some(trace)) => write!(
                 f,
-                "{report}\ntrace: {} (open it at https://ui.perfetto.dev)",
+                "{report}\ntrace: {0} (`gpustall open {0}`, or open it at https://ui.perfetto.dev)",
                 trace.display()
             ),
             _ => write!(

@@ -92,7 +92,10 @@ fn report(
     annotate(&mut trace, &report);
     write_finished(output, &trace).with_context(|| format!("cannot write {}", output.display()))?;
     // The trace is written: that nobody reads what is printed takes nothing away.
-    if let Err(error) = print(&format!("{report}\n\ntrace: {}", output.display())) {
+    if let Err(error) = print(&format!(
+        "{report}\n\ntrace: {0} (show it: gpustall open {0})",
+        output.display()
+    )) {
         complain("note", &format!("the report could not be printed: {error}"));
     }
     Ok(())
