@@ -1,7 +1,7 @@
 //! The subscriber that a session installs where the program has none.
 //!
-//! `tracing-subscriber`'s registry holds what any layer may ask of a span, which costs more than all that
-//! we record of it, and panics in a thread that is about to end. Here a span's id says where it was opened,
+//! `tracing-subscriber`'s registry holds what any layer may ask of a span, and panics in a thread that is
+//! about to end. Here a span's id says where it was opened,
 //! and only the fields of spans that have some are kept. Nothing is freed, counted or locked for
 //! the others.
 
