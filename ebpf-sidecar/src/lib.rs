@@ -3,7 +3,7 @@
 //! [`Recorder`] loads the probes, tracks processes with everything they fork, and ends in a
 //! [`Recording`]: for each thread where its time went, and every stretch off CPU above a threshold
 //! with who took the CPU, who woke it and what it waited for. [`Recording::to_trace`] makes a
-//! [`gpustall_trace::Trace`] of it. [`serve`] gives the same to sessions of the SDK as it happens, each its
+//! [`gpustall_trace::Trace`] of it, and a [`PartialRecording`] keeps it in a file while it grows. [`serve`] gives the same to sessions of the SDK as it happens, each its
 //! own. [`check`] says what a recording needs and what is missing.
 //!
 //! ```no_run
@@ -35,10 +35,12 @@ mod host;
 mod kernel;
 mod mapped;
 mod memory;
+mod partial;
 mod people;
 mod privilege;
 mod probes;
 mod procfs;
+mod programs;
 mod recorder;
 mod recording;
 mod run;
@@ -58,6 +60,7 @@ pub use disk::{BlockIo, RequestKind};
 pub use error::{SetupError, TrackError};
 pub use host::HostSample;
 pub use memory::{MemoryWork, MemoryWorkKind, OomKill};
+pub use partial::{DEFAULT_MAX_EVENTS, FinishError, PartialRecording, WrittenPartial};
 pub use probes::Options;
 pub use recorder::{Progress, Recorder};
 pub use recording::{

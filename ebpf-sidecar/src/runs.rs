@@ -1,11 +1,12 @@
 //! Stacks of samples as runs with names, each held once.
 
 use crate::mapped::Mapped;
+use crate::programs::Programs;
 use crate::recording::RunId;
 use crate::run::{self, Run};
 use crate::symbols::{Function, KernelSymbols};
 use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use blazesym::symbolize::{Input, Symbolized};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
@@ -61,12 +62,13 @@ impl Runs {
 
     /// Looks up the names of the program's functions that are not known yet, while the processes
     /// live. Takes some ten milliseconds the first time that it meets a large program.
-    pub(crate) fn look_up(&mut self, symbolizer: &Symbolizer) {
+    pub(crate) fn look_up(&mut self, programs: &mut Programs) {
         for (pid, mut addresses) in std::mem::take(&mut self.unnamed) {
             addresses.sort_unstable();
             addresses.dedup();
             let source = Source::from(process(pid));
             let mapped = Mapped::of(pid);
+            let symbolizer = programs.of(pid);
             // First by the files that are mapped there, then by the functions in them.
             for &address in &addresses {
                 if let Some(file) = mapped.file(address) {

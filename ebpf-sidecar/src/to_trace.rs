@@ -35,7 +35,7 @@ impl Recording {
         trace
     }
 
-    fn meta(&self, name: &str, pid: Pid) -> Meta {
+    pub(crate) fn meta(&self, name: &str, pid: Pid) -> Meta {
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let now = now.unwrap_or_default().as_nanos() as u64;
         let elapsed = MonotonicClock::read().in_trace(self.start);
@@ -272,7 +272,7 @@ impl Builder<'_> {
 
 #[cfg(test)]
 #[path = "to_trace_tests.rs"]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(test)]
 mod evidence_tests;

@@ -9,7 +9,7 @@ use gpustall_trace::{
     MonoTime, Nanos, Pid, Tid, Trace, TraceTime, TrackKind, Value, read, write_finished,
 };
 
-pub(super) fn at(ns: u64) -> TraceTime {
+pub(crate) fn at(ns: u64) -> TraceTime {
     TraceTime::from_nanos(ns)
 }
 
@@ -53,7 +53,7 @@ fn other(tid: u32, name: &str) -> Other {
 }
 
 /// Two threads of two processes; the second waits on a futex and is then preempted by `rival`.
-pub(super) fn recording() -> Recording {
+pub(crate) fn recording() -> Recording {
     let wait = OffCpuInterval {
         thread: 1,
         out: at(20_000),
@@ -290,7 +290,7 @@ fn a_recording_in_parts_makes_the_same_trace_as_a_whole() {
 }
 
 /// Names, times and arguments of all events and tracks.
-fn texts(trace: &Trace) -> Vec<String> {
+pub(crate) fn texts(trace: &Trace) -> Vec<String> {
     let args = |args: &[gpustall_trace::Arg]| -> Vec<String> {
         let text = |(key, value): &gpustall_trace::Arg| match value {
             Value::Str(text) => format!("{}={}", trace.text(*key), trace.text(*text)),
@@ -301,8 +301,9 @@ fn texts(trace: &Trace) -> Vec<String> {
     let tracks = trace.tracks.iter();
     let tracks = tracks.map(|t| format!("{} {} {}", t.pid, t.tid, trace.text(t.name)));
     let slices = trace.slices.iter();
-    let slices = slices.map(|s| format!("{:?} {:?} {:?}", s.track, s.span, args(&s.args)));
+    let place = |track| trace.track(track).map(|t| (t.pid, t.tid));
+    let slices = slices.map(|s| format!("{:?} {:?} {:?}", place(s.track), s.span, args(&s.args)));
     let instants = trace.instants.iter();
-    let instants = instants.map(|i| format!("{:?} {:?} {:?}", i.track, i.at, args(&i.args)));
+    let instants = instants.map(|i| format!("{:?} {:?} {:?}", place(i.track), i.at, args(&i.args)));
     tracks.chain(slices).chain(instants).collect()
 }

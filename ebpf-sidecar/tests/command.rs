@@ -221,6 +221,57 @@ fn a_terminal_that_closes_ends_a_recording_in_order() {
 }
 
 #[test]
+fn a_recorder_that_is_killed_leaves_what_it_recorded() {
+    if !is_root() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.trace.json.gz");
+    let partial = gpustall_trace::partial_path(&file);
+    let script = "while sleep 0.05; do :; done";
+    let mut job = Command::new("sh").args(["-c", script]).spawn().unwrap();
+    let pid = job.id().to_string();
+    let mut run = sidecar(&["record", "--pid", &pid, "-o"])
+        .arg(&file)
+        .spawn()
+        .unwrap();
+    let sleeps = || {
+        let trace = partial.exists().then(|| trace(&partial))?;
+        let sleeps = trace
+            .slices
+            .iter()
+            .filter(|s| trace.arg_str(&s.args, vocab::arg::WAIT) == Some("sleep"));
+        Some(sleeps.count())
+    };
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while sleeps() < Some(10) {
+        assert!(
+            Instant::now() < deadline,
+            "{:?} in the partial file",
+            sleeps()
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let left = trace(&partial);
+    assert_eq!(left.meta.state, gpustall_trace::State::Partial);
+    assert_eq!((left.meta.pid.0, left.meta.name.as_str()), (job.id(), "sh"));
+    assert!(!file.exists());
+    // The next one keeps it, and leaves no partial file of its own.
+    let next = sidecar(&["record", "--pid", &pid, "--duration", "0.3", "-o"])
+        .arg(&file)
+        .output();
+    let said = text(&next.unwrap().stderr);
+    job.kill().unwrap();
+    job.wait().unwrap();
+    assert!(file.exists() && !partial.exists(), "{said}");
+    let kept = folder.path().join("job.trace.json.partial.1");
+    assert!(said.contains(kept.to_str().unwrap()), "{said}");
+    assert_eq!(trace(&kept).slices.len(), left.slices.len());
+}
+
+#[test]
 fn a_process_that_has_ended_is_said_to_have_ended() {
     if !is_root() {
         return;

@@ -85,11 +85,37 @@ fn disabled(c: &mut Criterion) {
     );
 }
 
+/// What any subscriber that is made of layers costs.
+fn registry(c: &mut Criterion) {
+    tracing::subscriber::with_default(tracing_subscriber::registry(), || {
+        c.bench_function("tracing span, registry without layers", |b| {
+            b.iter(|| {
+                let _span = tracing::info_span!("work").entered();
+            });
+        });
+    });
+}
+
 fn recording(c: &mut Criterion) {
     let directory = tempfile::tempdir().unwrap();
     let output = directory.path().join("bench.trace.json");
-    let session = gpustall::session("bench").output(output).subscriber(false);
+    // Nothing else has installed a subscriber, so the session's is the global one.
+    let session = gpustall::session("bench").output(output);
     let session = session.start().unwrap();
+    c.bench_function("tracing span, session's subscriber", |b| {
+        b.iter_custom(|spans| {
+            bursts(spans, drain, || {
+                let _span = tracing::info_span!("work").entered();
+            })
+        });
+    });
+    c.bench_function("tracing span with a field, session's subscriber", |b| {
+        b.iter_custom(|spans| {
+            bursts(spans, drain, || {
+                let _span = tracing::info_span!("work", index = 7).entered();
+            })
+        });
+    });
     c.bench_function("direct span", |b| {
         b.iter_custom(|spans| {
             bursts(spans, drain, || {
@@ -153,6 +179,6 @@ criterion_group! {
         .sample_size(20)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2));
-    targets = clock, disabled, recording, tracing_chrome
+    targets = clock, disabled, registry, recording, tracing_chrome
 }
 criterion_main!(benches);

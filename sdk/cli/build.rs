@@ -32,8 +32,8 @@ fn main() {
 }
 
 fn build(out: &Path) -> PathBuf {
-    let source = PathBuf::from(variable("DEP_GPUSTALL_INJECT_DIRECTORY"));
-    println!("cargo:rerun-if-changed={}", source.join("src").display());
+    let source = source();
+    watch(&source.join("src"));
     let package = out.join("carried");
     fs::create_dir_all(&package).expect("cannot make a folder in OUT_DIR");
     fs::write(package.join("Cargo.toml"), manifest(&source)).expect("cannot write to OUT_DIR");
@@ -52,6 +52,28 @@ fn build(out: &Path) -> PathBuf {
     folder.join("release/libgpustall_carried.so")
 }
 
+/// The folder of gpustall-inject: beside this one in the repository, else where its own build script says. What
+/// that said may be kept in the target directory from the build of another checkout, which is gone by now.
+fn source() -> PathBuf {
+    let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let beside = own.with_file_name("inject");
+    match beside.join("Cargo.toml").exists() {
+        true => beside,
+        false => PathBuf::from(variable("DEP_GPUSTALL_INJECT_DIRECTORY")),
+    }
+}
+
+/// Runs this script again when something in `folder` changes; the path is told from here, so that another
+/// checkout with the same target directory watches its own.
+fn watch(folder: &Path) {
+    let own = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
+    let beside = own.parent().and_then(|all| folder.strip_prefix(all).ok());
+    match beside {
+        Some(beside) => println!("cargo:rerun-if-changed=../{}", beside.display()),
+        None => println!("cargo:rerun-if-changed={}", folder.display()),
+    }
+}
+
 /// The crate: the source of gpustall-inject, as nothing but a shared library.
 fn manifest(source: &Path) -> String {
     let version = variable("CARGO_PKG_VERSION");
@@ -68,7 +90,7 @@ fn manifest(source: &Path) -> String {
             dependencies += &format!("{name} = \"{version}\"\n");
             continue;
         };
-        println!("cargo:rerun-if-changed={}", place.join("src").display());
+        watch(&place.join("src"));
         dependencies += &format!("{name} = {{ path = {:?} }}\n", place);
         patches += &format!("{name} = {{ path = {:?} }}\n", place);
     }

@@ -1,22 +1,28 @@
 //! The `tracing` layer: every span that is entered becomes a slice, every event an instant.
 
+use crate::fields::{self, Fields};
+use crate::recorder::Record;
 use crate::recorder::gate::{self, Generation};
 use crate::recorder::ring::push;
-use crate::recorder::{Category, Record, Text};
-use gpustall_trace::{MonoTime, MonotonicClock, vocab};
+use crate::subscriber::SessionSubscriber;
+use gpustall_trace::{MonoTime, MonotonicClock};
 use std::cell::RefCell;
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
-use tracing_subscriber::layer::{Context, Filter, Layer, SubscriberExt};
+use tracing_subscriber::layer::{Context, Filter, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Whether a subscriber with our layer in it was made.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the global subscriber is the session's own.
+static OURS: AtomicBool = AtomicBool::new(false);
+
+/// Whether burn-train's learner ran since this was last asked.
+static LEARNER_RAN: AtomicBool = AtomicBool::new(false);
 
 /// A layer for the subscriber of a program that has its own.
 ///
@@ -33,18 +39,16 @@ pub fn layer<S>() -> impl Layer<S> + Send + Sync + 'static
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    SpanLayer { announces: true }.with_filter(WhileRecording)
+    SpanLayer.with_filter(WhileRecording)
 }
 
 /// Makes sure that spans reach us; otherwise returns what the user should know.
 pub(crate) fn attach(install: bool) -> Option<&'static str> {
     if install {
-        // Making a subscriber announces its layers, even if it is refused afterwards.
-        let ours = SpanLayer { announces: false }.with_filter(WhileRecording);
-        let ours = tracing_subscriber::registry().with(ours);
         // Fails when the program has a subscriber, which is then expected to have our layer.
-        if tracing::subscriber::set_global_default(ours).is_ok() {
+        if tracing::subscriber::set_global_default(SessionSubscriber).is_ok() {
             ATTACHED.store(true, Ordering::Relaxed);
+            OURS.store(true, Ordering::Relaxed);
         }
     }
     if ATTACHED.load(Ordering::Relaxed) {
@@ -62,17 +66,50 @@ pub(crate) fn attach(install: bool) -> Option<&'static str> {
     }
 }
 
+/// burn-train's learner runs: it has tried to install a subscriber for its log.
+#[cfg_attr(
+    not(feature = "burn-train"),
+    allow(dead_code, reason = "the training strategy tells")
+)]
+pub(crate) fn learner_runs() {
+    LEARNER_RAN.store(true, Ordering::Relaxed);
+}
+
+/// What the user should know of the learner's log, if the learner ran since the last call.
+pub(crate) fn learners_log() -> Option<&'static str> {
+    let ran = LEARNER_RAN.swap(false, Ordering::Relaxed);
+    (ran && OURS.load(Ordering::Relaxed)).then_some(
+        "burn-train's learner wrote no experiment.log, since the session's `tracing` subscriber was \
+         there first: for the log without `tracing` spans start the session with \
+         `.subscriber(false)`, for both install a subscriber of your own with `.with(gpustall::layer())`",
+    )
+}
+
 /// A session began or ended: call sites are to ask again whether they are on.
 pub(crate) fn session_changed() {
     tracing::callsite::rebuild_interest_cache();
 }
 
 /// On while a session runs: spans of every level, events from INFO up.
-struct WhileRecording;
+pub(crate) struct WhileRecording;
 
 impl WhileRecording {
-    fn wants(metadata: &Metadata<'_>) -> bool {
+    pub(crate) fn wants(metadata: &Metadata<'_>) -> bool {
         gate::session_runs() && (metadata.is_span() || *metadata.level() <= Level::INFO)
+    }
+
+    pub(crate) fn interest(metadata: &Metadata<'_>) -> Interest {
+        match Self::wants(metadata) {
+            true => Interest::always(),
+            false => Interest::never(),
+        }
+    }
+
+    pub(crate) fn level() -> LevelFilter {
+        match gate::session_runs() {
+            true => LevelFilter::TRACE,
+            false => LevelFilter::OFF,
+        }
     }
 }
 
@@ -82,29 +119,15 @@ impl<S> Filter<S> for WhileRecording {
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if Self::wants(metadata) {
-            Interest::always()
-        } else {
-            Interest::never()
-        }
+        Self::interest(metadata)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(if gate::session_runs() {
-            LevelFilter::TRACE
-        } else {
-            LevelFilter::OFF
-        })
+        Some(Self::level())
     }
 }
 
-struct SpanLayer {
-    /// Whether a subscriber that has this layer counts as attached when it is made.
-    announces: bool,
-}
-
-/// The fields of a span, kept with it until it closes.
-struct Fields(Vec<(&'static str, Text)>);
+struct SpanLayer;
 
 thread_local! {
     /// The spans that this thread is in: id, session, since when.
@@ -116,16 +139,14 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     fn on_register_dispatch(&self, _: &tracing::Dispatch) {
-        if self.announces {
-            ATTACHED.store(true, Ordering::Relaxed);
-        }
+        ATTACHED.store(true, Ordering::Relaxed);
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         if gate::recording().is_none() || attributes.metadata().fields().is_empty() {
             return;
         }
-        let mut fields = Fields(Vec::new());
+        let mut fields = Fields::default();
         attributes.record(&mut fields);
         if let Some(span) = context.span(id) {
             span.extensions_mut().replace(fields);
@@ -170,10 +191,7 @@ where
         let fields = span.metadata().fields();
         let args = match fields.is_empty() {
             true => None,
-            false => span
-                .extensions()
-                .get::<Fields>()
-                .map(|Fields(fields)| fields.as_slice().into()),
+            false => span.extensions().get::<Fields>().and_then(Fields::to_args),
         };
         push(
             generation,
@@ -187,64 +205,6 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let Some(generation) = gate::recording() else {
-            return;
-        };
-        let metadata = event.metadata();
-        let mut fields = Fields(vec![
-            (vocab::arg::TARGET, Text::Static(metadata.target())),
-            (vocab::arg::LEVEL, Text::Static(metadata.level().as_str())),
-        ]);
-        event.record(&mut fields);
-        push(
-            generation,
-            Record::Instant {
-                cat: Category::Event,
-                name: metadata.name(),
-                at: MonotonicClock::read(),
-                args: Some(fields.0.into()),
-            },
-        );
-    }
-}
-
-impl Fields {
-    /// The last value given to a field stands, as in `tracing`'s own formatter.
-    fn set(&mut self, field: &Field, value: Text) {
-        let name = field.name();
-        match self.0.iter_mut().find(|(key, _)| *key == name) {
-            Some((_, old)) => *old = value,
-            None => self.0.push((name, value)),
-        }
-    }
-}
-
-impl Visit for Fields {
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        self.set(field, Text::Bool(value));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        self.set(field, Text::U64(value));
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.set(field, Text::I64(value));
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        self.set(field, Text::F64(value));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        self.set(field, Text::Owned(value.into()));
-    }
-
-    fn record_error(&mut self, field: &Field, value: &(dyn std::error::Error + 'static)) {
-        self.set(field, Text::Owned(value.to_string().into()));
-    }
-
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.set(field, Text::Owned(format!("{value:?}").into()));
+        fields::record_event(event);
     }
 }

@@ -12,6 +12,7 @@ pub mod chrome;
 #[cfg(feature = "cuda")]
 mod cuda;
 mod error;
+mod fields;
 pub mod instrument;
 mod layer;
 #[cfg(feature = "burn-train")]
@@ -24,6 +25,7 @@ mod recorder;
 mod session;
 mod sidecar;
 mod span;
+mod subscriber;
 
 #[doc(no_inline)]
 pub use attribute::*;

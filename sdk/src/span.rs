@@ -88,6 +88,7 @@ impl SpanGuard {
                     name,
                     start,
                     args,
+                    reading: None,
                 },
             );
             #[cfg(feature = "burn-cuda")]

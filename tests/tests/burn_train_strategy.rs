@@ -64,6 +64,8 @@ fn one_line_marks_every_part_of_a_step() {
     assert_eq!(named(&trace, "checkpoint: finish").len(), 1);
     let report = summary.report().unwrap();
     assert!(!report.evaluation, "the training loader gives the steps");
+    let of_log = report.notes.iter().filter(|n| n.contains("experiment.log"));
+    assert_eq!(of_log.count(), 1, "{:?}", report.notes);
     assert_well_formed(&trace);
 }
 

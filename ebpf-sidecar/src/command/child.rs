@@ -1,8 +1,8 @@
 //! A command that is recorded from its start.
 
 use anyhow::{Context, Result, bail};
-use gpustall_sidecar::Recording;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
+use std::collections::BTreeSet;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitCode, ExitStatus};
 
@@ -20,17 +20,17 @@ pub(super) fn run(command: &[String]) -> Result<ExitCode> {
 /// The exit code of a command that could not be started, as a shell gives it.
 pub(super) const CANNOT_RUN: u8 = 127;
 
-/// Whether the child ended so before it became the command.
-pub(super) fn did_not_begin(status: ExitStatus, recorded: &Recording) -> bool {
+/// Whether a child that ended with `status` did so before it became the command; `names` has all that its
+/// threads were called.
+pub(super) fn did_not_begin(status: ExitStatus, names: &BTreeSet<String>) -> bool {
     // A program that runs has another name than this one.
     let own = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
-    let still = |name: &str| name == own.trim_end();
-    status.code() == Some(i32::from(CANNOT_RUN))
-        && recorded.threads.iter().all(|thread| still(&thread.name))
+    let still = |name: &String| name == own.trim_end();
+    status.code() == Some(i32::from(CANNOT_RUN)) && names.iter().all(still)
 }
 
-/// A child that stands still before its command begins.
-pub(super) struct Stopped(Child);
+/// A child that stands still before its command begins. It is ended if it never does.
+pub(super) struct Stopped(Option<Child>);
 
 /// Starts a child that will become `command`.
 pub(super) fn start(command: &[String]) -> Result<Stopped> {
@@ -43,7 +43,7 @@ pub(super) fn start(command: &[String]) -> Result<Stopped> {
     let pid = Pid::from_child(&child);
     let status = waitpid(Some(pid), WaitOptions::UNTRACED).context("cannot wait for the child")?;
     match status {
-        Some((_, status)) if status.stopped() => Ok(Stopped(child)),
+        Some((_, status)) if status.stopped() => Ok(Stopped(Some(child))),
         other => bail!("the child did not start: {other:?}"),
     }
 }
@@ -51,14 +51,23 @@ pub(super) fn start(command: &[String]) -> Result<Stopped> {
 impl Stopped {
     /// Its process id.
     pub(super) fn pid(&self) -> u32 {
-        self.0.id()
+        self.0.as_ref().map_or(0, Child::id)
     }
 
     /// Lets the command begin.
-    pub(super) fn go(self) -> Result<Child> {
-        kill_process(Pid::from_child(&self.0), Signal::CONT)
-            .context("cannot continue the child")?;
-        Ok(self.0)
+    pub(super) fn go(mut self) -> Result<Child> {
+        let child = self.0.take().context("the child is gone")?;
+        kill_process(Pid::from_child(&child), Signal::CONT).context("cannot continue the child")?;
+        Ok(child)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod progress;
 mod record;
 mod serve;
 mod signals;
+mod tally;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;

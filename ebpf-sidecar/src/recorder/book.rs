@@ -8,12 +8,12 @@ use crate::memory::{MemoryWork, OomKill};
 use crate::people::{Others, Threads};
 use crate::probes::Options;
 use crate::procfs::{self, Status};
+use crate::programs::Programs;
 use crate::recording::{CpuSample, Faults, OffCpuInterval, Recording};
 use crate::runs::Runs;
 use crate::symbols::KernelSymbols;
 use crate::view::View;
 use crate::waits::Waits;
-use blazesym::symbolize::Symbolizer;
 use gpustall_trace::{Clock, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::codes::loss;
 use gpustall_wire::thread::ThreadState;
@@ -153,8 +153,8 @@ impl Book {
     }
 
     /// Looks up names of the programs' functions, while the processes live.
-    pub(crate) fn look_up(&mut self, symbolizer: &Symbolizer) {
-        self.runs.look_up(symbolizer);
+    pub(crate) fn look_up(&mut self, programs: &mut Programs) {
+        self.runs.look_up(programs);
     }
 
     /// Whether the thread is one of this job that lives.

@@ -14,11 +14,11 @@ use crate::error::{SetupError, TrackError};
 use crate::event::Event;
 use crate::host::{self, Host};
 use crate::probes::{Options, Probes};
+use crate::programs::Programs;
 use crate::recording::Recording;
 use crate::symbols::KernelSymbols;
 use crate::view::View;
 use crate::{privilege, procfs};
-use blazesym::symbolize::Symbolizer;
 use gpustall_trace::{Clock, MonoTime, MonotonicClock, TraceTime};
 use gpustall_wire::codes::loss;
 use gpustall_wire::thread::ThreadState;
@@ -40,9 +40,11 @@ pub struct Recorder {
     host: Host,
     /// `None` when calls of the CUDA driver are not recorded.
     cuda: Option<CudaLibraries>,
-    symbolizer: Symbolizer,
+    programs: Programs,
     looked_up: Instant,
     losses_read: Instant,
+    /// Intervals and CUDA calls that were taken out.
+    taken: (usize, usize),
 }
 
 /// How far a recording is.
@@ -52,9 +54,9 @@ pub struct Progress {
     pub at: TraceTime,
     /// Tracked threads that live.
     pub threads: usize,
-    /// Intervals kept.
+    /// Intervals recorded.
     pub intervals: usize,
-    /// CUDA calls kept.
+    /// CUDA calls recorded.
     pub cuda_calls: usize,
     /// Events lost, over all sources.
     pub lost: u64,
@@ -82,9 +84,10 @@ impl Recorder {
             book,
             host: Host::start(),
             cuda,
-            symbolizer: Symbolizer::new(),
+            programs: Programs::new(),
             looked_up: Instant::now(),
             losses_read: Instant::now(),
+            taken: (0, 0),
         })
     }
 
@@ -113,7 +116,7 @@ impl Recorder {
         self.find_cuda();
         self.look_at_the_machine(Host::EVERY, None);
         if self.looked_up.elapsed() >= LOOK_UP_EVERY {
-            self.book.look_up(&self.symbolizer);
+            self.book.look_up(&mut self.programs);
             self.book.settle_requests(until);
             self.looked_up = Instant::now();
         }
@@ -124,13 +127,30 @@ impl Recorder {
         Progress {
             at: MonotonicClock.now().in_trace(self.book.start),
             threads: self.book.living(),
-            intervals: self.book.intervals(),
-            cuda_calls: self.book.cuda_calls.len(),
+            intervals: self.taken.0 + self.book.intervals(),
+            cuda_calls: self.taken.1 + self.book.cuda_calls.len(),
             lost: self.book.lost(),
         }
     }
 
-    /// Ends the recording.
+    /// Time zero of the recording.
+    pub fn start_time(&self) -> MonoTime {
+        self.book.start
+    }
+
+    /// What was recorded since the last call: a part of the recording, of which
+    /// [`finish`](Self::finish) then gives the last one.
+    pub fn take(&mut self) -> Recording {
+        let now = MonotonicClock.now();
+        self.book.look_up(&mut self.programs);
+        self.book.settle_requests(now);
+        let part = self.book.take(now, false);
+        self.taken.0 += part.intervals.len();
+        self.taken.1 += part.cuda_calls.len();
+        part
+    }
+
+    /// Ends the recording; what it gives is all of it, or the last part.
     pub fn finish(mut self) -> Recording {
         let end = self.probes.stop();
         self.look_at_the_machine(Host::AT_LEAST, Some(end));
@@ -143,7 +163,7 @@ impl Recorder {
             self.book.close_thread(tid, state, end);
         }
         self.book.end_requests(self.probes.in_flight(), end);
-        self.book.look_up(&self.symbolizer);
+        self.book.look_up(&mut self.programs);
         for note in self.cuda.into_iter().flat_map(CudaLibraries::into_notes) {
             self.book.note(note);
         }

@@ -3,9 +3,9 @@
 use super::outbox::Outbox;
 use super::owners::ClientId;
 use super::peer::Peer;
+use crate::programs::Programs;
 use crate::recorder::Book;
 use crate::to_trace::Conversion;
-use blazesym::symbolize::Symbolizer;
 use gpustall_protocol::{Encoder, GOODBYE, Greeting, ProtocolError, Reply};
 use gpustall_trace::MonoTime;
 use std::io::{self, Read};
@@ -152,7 +152,7 @@ impl Client {
 
     /// Sends what was recorded since the last time, unless it has not taken that yet. Returns how many
     /// events.
-    pub(super) fn deliver(&mut self, now: MonoTime, symbolizer: &Symbolizer) -> u64 {
+    pub(super) fn deliver(&mut self, now: MonoTime, programs: &mut Programs) -> u64 {
         let waiting = self.outbox.waiting();
         let Some(served) = self.served() else {
             return 0;
@@ -160,7 +160,7 @@ impl Client {
         if waiting > MAX_WAITING_BYTES {
             return 0;
         }
-        let events = served.encode(now, false, symbolizer);
+        let events = served.encode(now, false, programs);
         let frames = served.encoder.take();
         self.outbox.push(&frames);
         events
@@ -172,12 +172,12 @@ impl Client {
         &mut self,
         now: MonoTime,
         note: Option<&str>,
-        symbolizer: &Symbolizer,
+        programs: &mut Programs,
     ) -> u64 {
         let Some(served) = self.served() else {
             return 0;
         };
-        let events = served.encode(now, true, symbolizer);
+        let events = served.encode(now, true, programs);
         note.into_iter().for_each(|note| served.encoder.note(note));
         served.encoder.end();
         let frames = served.encoder.take();
@@ -199,9 +199,9 @@ impl Client {
 }
 
 impl Served {
-    fn encode(&mut self, now: MonoTime, finished: bool, symbolizer: &Symbolizer) -> u64 {
+    fn encode(&mut self, now: MonoTime, finished: bool, programs: &mut Programs) -> u64 {
         let before = self.encoder.events();
-        self.book.look_up(symbolizer);
+        self.book.look_up(programs);
         self.book.settle_requests(now);
         let part = self.book.take(now, finished);
         self.conversion.add(&part);

@@ -20,10 +20,10 @@ use crate::give_up::give_up;
 use crate::host::Host;
 use crate::privilege;
 use crate::probes::{Options, Probes};
+use crate::programs::Programs;
 use crate::recorder;
 use crate::symbols::KernelSymbols;
 use admission::Admitted;
-use blazesym::symbolize::Symbolizer;
 use client::{Client, Wish};
 use gpustall_protocol::Greeting;
 use gpustall_trace::{Clock, MonotonicClock, TraceTime};
@@ -58,7 +58,7 @@ pub struct Server {
     options: Options,
     symbols: Arc<KernelSymbols>,
     notes: Vec<String>,
-    symbolizer: Symbolizer,
+    programs: Programs,
     clients: Vec<Client>,
     owners: Owners,
     lost: recorder::LossCounts,
@@ -88,7 +88,7 @@ impl Server {
             options: *options,
             symbols,
             notes,
-            symbolizer: Symbolizer::new(),
+            programs: Programs::new(),
             clients: Vec::new(),
             owners: Owners::default(),
             next_id: 0,
@@ -220,7 +220,7 @@ impl Server {
             let served = self.clients[index].served();
             match served.and_then(|served| served.is_too_much()) {
                 Some(why) => self.finish(index, Some(why)),
-                None => self.events += self.clients[index].deliver(now, &self.symbolizer),
+                None => self.events += self.clients[index].deliver(now, &mut self.programs),
             }
         }
     }
@@ -240,6 +240,9 @@ impl Server {
                 let pid = client.peer.pid;
                 self.reports.push(Report::Left { pid });
             }
+        }
+        if self.clients.is_empty() {
+            self.programs.forget();
         }
     }
 

@@ -162,6 +162,6 @@ impl Server {
             served.book.end_requests(in_flight, now);
         }
         self.untrack(id);
-        self.events += self.clients[index].finish(now, note, &self.symbolizer);
+        self.events += self.clients[index].finish(now, note, &mut self.programs);
     }
 }

@@ -23,14 +23,14 @@ impl SocketOptions {
     pub const DEFAULT_MODE: u32 = 0o666;
 }
 
-/// A listening socket; its file is removed when this is dropped.
+/// A listening socket; its file and that of its lock are removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Listener {
     pub(super) socket: UnixListener,
     path: PathBuf,
     inode: u64,
     /// Held as long as this sidecar serves there.
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Listener {
@@ -47,7 +47,7 @@ impl Listener {
         if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
             fs::create_dir_all(folder).map_err(failed("make the folder of"))?;
         }
-        let lock = lock(path)?;
+        let lock = Lock::take(path)?;
         match fs::symlink_metadata(path) {
             Ok(found) if found.file_type().is_socket() => {
                 fs::remove_file(path).map_err(failed("replace"))?;
@@ -73,27 +73,68 @@ impl Listener {
     }
 }
 
-/// The lock says whether a sidecar serves there; the kernel gives it back however that one ends.
-fn lock(path: &Path) -> Result<File, ServeError> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let failed = |source| ServeError::Socket {
-        what: "make the lock of",
-        path: path.into(),
-        source,
-    };
-    let file = File::create(&name).map_err(failed)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(ServeError::Serves(path.into())),
-        Err(fs::TryLockError::Error(error)) => Err(failed(error)),
-    }
-}
-
 impl Drop for Listener {
     fn drop(&mut self) {
         // Unless somebody has put another one there.
         if fs::symlink_metadata(&self.path).is_ok_and(|found| found.ino() == self.inode) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The lock says whether a sidecar serves there; the kernel gives it back however that one ends.
+#[derive(Debug)]
+struct Lock {
+    file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    /// Takes the lock of the socket `socket`.
+    fn take(socket: &Path) -> Result<Self, ServeError> {
+        let mut path = socket.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let failed = |source| ServeError::Socket {
+            what: "make the lock of",
+            path: socket.into(),
+            source,
+        };
+        for _ in 0..16 {
+            let file = File::create(&path).map_err(failed)?;
+            match file.try_lock() {
+                Ok(()) => {
+                    let lock = Self {
+                        file,
+                        path: path.clone(),
+                    };
+                    // One that ended just now may have removed the file that was opened here.
+                    if lock.is_in_place() {
+                        return Ok(lock);
+                    }
+                }
+                Err(fs::TryLockError::WouldBlock) => {
+                    return Err(ServeError::Serves(socket.into()));
+                }
+                Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+            }
+        }
+        Err(ServeError::Serves(socket.into()))
+    }
+
+    /// Whether its path leads to its file.
+    fn is_in_place(&self) -> bool {
+        match (fs::metadata(&self.path), self.file.metadata()) {
+            (Ok(there), Ok(ours)) => (there.dev(), there.ino()) == (ours.dev(), ours.ino()),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // While it is held: whoever opened this file and gets the lock next finds that it is gone.
+        if self.is_in_place() {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -128,7 +169,8 @@ mod tests {
         assert!(matches!(error, ServeError::Serves(_)), "{error}");
         UnixStream::connect(&path).expect("still there");
         drop(live);
-        assert!(!path.exists());
+        let left = fs::read_dir(folder.path().join("sub")).expect("a folder");
+        assert_eq!(left.count(), 0, "neither the socket nor its lock");
         drop(Listener::bind(&options(path)).expect("bound again"));
     }
 

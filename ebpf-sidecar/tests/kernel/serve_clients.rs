@@ -7,7 +7,7 @@ use gpustall_protocol::PROTOCOL_VERSION;
 use gpustall_trace::EventRef;
 use gpustall_trace::vocab::cat;
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -83,4 +83,54 @@ fn nonsense_and_silence_harm_nobody() {
         let _ = socket.write_all(nonsense);
     }
     serving.session("job").wait_for_naps(5);
+}
+
+/// Connections to the sidecar that say nothing; those that it closed are taken out.
+struct Silent(Vec<UnixStream>);
+
+impl Silent {
+    fn connect(serving: &Serving, count: usize) -> Self {
+        let connect = |_| UnixStream::connect(serving.socket()).unwrap();
+        Self((0..count).map(connect).collect())
+    }
+
+    /// How many are open.
+    fn open(&mut self) -> usize {
+        self.0.retain_mut(|socket| {
+            socket.set_nonblocking(true).unwrap();
+            matches!(socket.read(&mut [0]), Err(e) if e.kind() == ErrorKind::WouldBlock)
+        });
+        self.0.len()
+    }
+}
+
+/// As `serve` has them.
+const MOST: usize = 300;
+const MOST_OF_A_USER: usize = 75;
+
+#[test]
+fn connections_that_say_nothing_are_bounded_for_each_user_and_are_closed() {
+    let Some(_turn) = turn() else { return };
+    let serving = Serving::start(&[]);
+    std::thread::scope(|scope| {
+        // A thread of another user: the kernel tells the server who each thread is.
+        let another = scope.spawn(|| {
+            let nobody = rustix::fs::Uid::from_raw(65_534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let mut silent = Silent::connect(&serving, MOST_OF_A_USER + 25);
+            eventually("no more than a user may have", || {
+                silent.open() <= MOST_OF_A_USER
+            });
+            assert_eq!(silent.open(), MOST_OF_A_USER, "and no fewer");
+            silent
+        });
+        let mut theirs = another.join().unwrap();
+        // They keep nobody out.
+        serving.session("job").wait_for_naps(1);
+        eventually("they are closed", || theirs.open() == 0);
+    });
+    let mut silent = Silent::connect(&serving, MOST + 25);
+    eventually("no more than there may be", || silent.open() <= MOST);
+    eventually("they are closed", || silent.open() == 0);
+    serving.session("job").wait_for_naps(1);
 }

@@ -5,6 +5,7 @@ use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
+use crate::price::{MeasuredCost, Price};
 use crate::windows::Windows;
 use crate::{CaptureError, buffers, layout};
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
@@ -52,6 +53,9 @@ pub struct Capture {
     flushed: MonoTime,
     /// Time that flushing and switching took.
     flushing: Nanos,
+    price: Price,
+    /// What operations and calls have cost, and of how much by the model that is.
+    priced: (f64, Nanos),
     /// When the last window closed.
     closed: Option<MonoTime>,
     /// Every kind was asked for.
@@ -100,6 +104,8 @@ impl Capture {
             cupti,
             flushed: now,
             flushing: Nanos::ZERO,
+            price: Price::default(),
+            priced: (0.0, Nanos::ZERO),
             closed: None,
             every_kind: config.every_kind,
             waits: config.every_kind,
@@ -109,6 +115,7 @@ impl Capture {
             unreadable: false,
         };
         if capture.governor.is_open() {
+            capture.price.opened(now, Nanos::ZERO);
             capture.switch(true)?;
         }
         Ok(capture)
@@ -122,6 +129,18 @@ impl Capture {
     /// Which thread [`poll`](Self::poll)s; it is woken when much has come.
     pub fn wake(&self, thread: Thread) {
         buffers::serve(Some(thread));
+    }
+
+    /// A step of the loop `of` is over: what steps in windows are longer than others is what capturing
+    /// costs. To be called for all steps, in their order, soon after they end.
+    pub fn step(&mut self, of: u32, start: MonoTime, end: MonoTime) {
+        self.price.step(of, start, end);
+    }
+
+    /// What the steps say of the cost of capturing, once enough windows were compared with what was
+    /// around them.
+    pub fn measured_cost(&self) -> Option<MeasuredCost> {
+        self.price.measured()
     }
 
     /// Opens a window soon, whatever was spent.
@@ -181,8 +200,17 @@ impl Capture {
         self.request_all();
         self.drain(sink);
         let now = MonotonicClock::read();
+        self.price.judge(now, self.modelled());
         self.windows.write(now, sink);
         self.report_losses(now, sink);
+    }
+
+    /// Says in the trace what capturing was measured to cost, if it was. To be called once, at the end.
+    pub fn tell_cost(&self, sink: &mut dyn EventSink) {
+        if let Some(cost) = self.measured_cost() {
+            let text = &cost.to_string();
+            sink.push(&EventRef::Note { text });
+        }
     }
 
     /// What was recorded so far.
@@ -195,24 +223,40 @@ impl Capture {
         self.dropped
     }
 
-    /// What capturing has cost the job so far, as far as it can be told from what was recorded.
+    /// What capturing has cost the job so far, as far as it can be told from what was recorded and from
+    /// the job's steps.
     pub fn cost(&self) -> Nanos {
+        Nanos::new(self.priced.0 as u64) + self.flushing
+    }
+
+    /// What operations and calls have cost if each cost what it was measured to cost at worst.
+    fn modelled(&self) -> Nanos {
         let counts = self.emitter.counts;
         let operations = OPERATION_COST.get().saturating_mul(counts.operations());
         let calls = CALL_COST.get().saturating_mul(counts.calls);
-        Nanos::new(operations + calls) + self.flushing
+        Nanos::new(operations.saturating_add(calls))
+    }
+
+    /// Counts what was recorded since the last call, at what it is known to cost now.
+    fn count_cost(&mut self) {
+        let modelled = self.modelled();
+        let more = modelled.get().saturating_sub(self.priced.1.get()) as f64;
+        self.priced = (self.priced.0 + more * self.price.factor(), modelled);
     }
 
     /// Opens or closes the window.
     fn govern(&mut self, now: MonoTime) {
+        self.count_cost();
         match self.governor.tick(now, self.cost()) {
             Decision::Stay => {}
             Decision::Open => {
+                self.price.opened(now, self.modelled());
                 self.windows.opened(now);
                 // It could be switched on before; if it cannot now, the window stays empty.
                 let _ = self.switch(true);
             }
             Decision::Close => {
+                self.price.closed(now);
                 self.windows.closed(now);
                 let _ = self.switch(false);
                 self.closed = Some(now);

@@ -3,7 +3,8 @@
 //! CUPTI costs some microseconds an operation, which is nothing to steps of 200 ms and a third of
 //! steps of 2 ms. The governor lets the first stretch be captured whole, and from then on spends
 //! a share of the time that passes: it opens a window when it has saved what one is expected to
-//! cost, and closes it when that is used up. What it expects is what the windows before have cost.
+//! cost, and closes it when that is used up. What it expects is what the windows before have cost, which it
+//! is told: by a model, and as measured on the steps of the job (`price.rs`).
 //! Where capturing costs less than the budget, the window stays open.
 
 use gpustall_trace::{MonoTime, Nanos};

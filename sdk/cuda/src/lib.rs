@@ -23,6 +23,7 @@ mod layout;
 mod names;
 #[cfg(feature = "nvml")]
 mod nvml;
+mod price;
 mod recent;
 mod record;
 mod timed;
@@ -39,6 +40,7 @@ pub use error::CaptureError;
 pub use governor::{CALL_COST, DEFAULT_BUDGET, DEFAULT_WHOLE, OPERATION_COST, WINDOW};
 #[cfg(feature = "nvml")]
 pub use nvml::{NVML_INTERVAL, Sampler, nvml_devices, visible_devices};
+pub use price::{ENOUGH_WINDOWS, MeasuredCost};
 pub use timed::{OperationKind, TimedOperation, TimedOperations};
 
 /// To be called in a forked child before anything else: CUDA, and so the capture, does not go on

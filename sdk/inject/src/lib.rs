@@ -12,6 +12,7 @@ mod file;
 mod lifecycle;
 mod python;
 mod settings;
+mod steps;
 mod writer;
 
 pub use gpustall_cuda::{BUDGET_VARIABLE, WHOLE_VARIABLE};

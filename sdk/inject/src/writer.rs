@@ -3,6 +3,7 @@
 use crate::file::Bounded;
 use crate::lifecycle;
 use crate::settings::{Settings, WINDOW_FILE};
+use crate::steps::Steps;
 use gpustall_cuda::Capture;
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::time::{Duration, SystemTime};
@@ -47,6 +48,7 @@ fn explain(settings: &Settings, start: MonoTime, text: &str) {
 struct Writer {
     settings: Settings,
     capture: Capture,
+    steps: Steps,
     start: MonoTime,
     file: Option<Bounded>,
     /// The folder takes no file.
@@ -58,7 +60,9 @@ struct Writer {
 impl Writer {
     fn new(settings: Settings, capture: Capture, start: MonoTime) -> Self {
         capture.wake(std::thread::current());
+        let pid = Pid(std::process::id());
         Self {
+            steps: Steps::new(&settings.folder, pid),
             settings,
             capture,
             start,
@@ -72,6 +76,9 @@ impl Writer {
     fn run(mut self) {
         loop {
             let wanted = lifecycle::wanted();
+            let capture = &mut self.capture;
+            self.steps
+                .look(|of, start, end| capture.step(of, start, end));
             self.open_file();
             self.look_for_window_file();
             if let Some(file) = &mut self.file {
@@ -110,7 +117,12 @@ impl Writer {
 
     fn write_all(&mut self, last: bool) {
         match &mut self.file {
-            Some(file) => self.capture.flush_all(file),
+            Some(file) => {
+                self.capture.flush_all(file);
+                if last {
+                    self.capture.tell_cost(file);
+                }
+            }
             None => {
                 // It may have used a device in the last moment.
                 self.capture.request_all();

@@ -106,10 +106,18 @@ impl Devices {
         Some(LOOK)
     }
 
+    /// A step of the loop whose track is `of` is over.
+    pub(crate) fn step(&mut self, of: u32, start: MonoTime, end: MonoTime) {
+        if let Some(capture) = &mut self.capture {
+            capture.step(of, start, end);
+        }
+    }
+
     /// Writes everything that is still to come, and stops.
     pub(crate) fn finish(mut self, sink: &mut dyn EventSink) {
         if let Some(capture) = &mut self.capture {
             capture.flush_all(sink);
+            capture.tell_cost(sink);
         }
         self.rest(sink);
         CAPTURING.store(false, Ordering::Relaxed);

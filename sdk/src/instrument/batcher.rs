@@ -1,5 +1,6 @@
 //! A batcher that tags each batch, so that the consumer knows who made it.
 
+use super::get;
 use super::queue::Queue;
 use super::stage::{self, Begun, PanicWitness};
 use crate::recorder::gate::Generation;
@@ -14,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Wraps a batcher so that its work is recorded and its batches are tagged. A loader built on it
 /// yields [`Tagged`] batches; [`loader`](super::loader) unwraps them.
 pub fn batcher<B>(inner: B) -> TracedBatcher<B> {
-    stage::expect_tagged_batches();
+    get::expect_tagged_batches();
     TracedBatcher {
         inner,
         queue: Arc::default(),
@@ -114,7 +115,7 @@ where
 {
     fn batch(&self, items: Vec<I>, device: &Device) -> Tagged<O> {
         static BATCHES: AtomicU64 = AtomicU64::new(0);
-        let get = stage::take_get();
+        let get = get::take();
         let Some(collate) = Begun::stage() else {
             if let Some(get) = &get {
                 // It began before the recording was paused.

@@ -1,5 +1,6 @@
 //! A data set whose reads are recorded.
 
+use super::get;
 use super::stage::{self, PanicWitness};
 use crate::recorder::ring::push;
 use crate::recorder::{Category, Record, Text};
@@ -43,6 +44,7 @@ impl<D> TracedDataset<D> {
         let witness = PanicWitness::of_get();
         let outcome = read();
         witness.disarm();
+        get::leave_read();
         if let Some(start) = sampled
             && let Some(index) = index
         {
@@ -58,7 +60,7 @@ impl<D> TracedDataset<D> {
             );
         }
         if let Err(error) = &outcome
-            && let Some(begun) = stage::take_get()
+            && let Some(begun) = get::take()
         {
             let error = Text::Owned(error.to_string().into());
             let args = std::iter::once((arg::ERROR, error)).chain(begun.spent());

@@ -2,6 +2,7 @@
 
 use super::batcher::{Tag, Tagged};
 use super::epochs::{Epochs, Pass};
+use super::get;
 use super::stage::{self, Begun, InNext, PanicWitness};
 use super::steps::{LoaderKind, Position, Steps};
 use super::traced;
@@ -59,7 +60,7 @@ pub fn untagged_loader_of_kind<O: Send + 'static>(
     name: &str,
     inner: Arc<dyn DataLoader<O>>,
 ) -> Arc<dyn DataLoader<O>> {
-    stage::expect_untagged_batches();
+    get::expect_untagged_batches();
     TracedLoader {
         inner,
         steps: Arc::new(Steps::new(name, kind)),
@@ -123,6 +124,7 @@ impl<T: 'static, O: Send + 'static> DataLoader<O> for TracedLoader<T, O> {
             pass
         };
         let epoch = pass.epoch;
+        get::pass_begins();
         let begun = Begun::wait();
         if let Some(begun) = &begun {
             stage::open_with(begun, Category::EpochStart, epoch_args(&self.steps, epoch));
@@ -188,6 +190,8 @@ impl<T, O> Iterator for TracedIterator<'_, T, O> {
         let mut args = args;
         let (cat, item) = match next {
             None => {
+                // Items that were read in process and fill no batch.
+                get::abandon();
                 args.retain(|(key, _)| *key != arg::STEP);
                 (Category::EpochEnd, None)
             }

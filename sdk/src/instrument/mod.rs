@@ -38,6 +38,8 @@ mod dataset;
 #[cfg(feature = "burn")]
 mod epochs;
 #[cfg(feature = "burn")]
+mod get;
+#[cfg(feature = "burn")]
 mod loader;
 mod phase;
 #[cfg_attr(

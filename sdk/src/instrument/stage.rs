@@ -1,30 +1,14 @@
-//! The stages in which a thread makes a batch: items are read, then made into one batch.
-//!
-//! A shuffled Burn data set is read item by item, even for a batch of a million. Reading the
-//! clock for each would cost more than many items do, so the clock is read at the first item of
-//! a batch and when the batcher is called: what lies between is the *get* stage.
+//! The stages in which a thread makes a batch: items are read ([`get`]), then made into one batch.
 
-use super::thread_time;
+use super::{get, thread_time};
 use crate::recorder::gate::{self, Generation};
+use crate::recorder::reading::Reading;
 use crate::recorder::ring::push;
 use crate::recorder::{Args, Category, Record, Text};
 use gpustall_trace::{MonoTime, MonotonicClock, vocab::arg};
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// Whether batchers were wrapped, and loaders whose batchers were not.
-static TAGGED: AtomicBool = AtomicBool::new(false);
-static UNTAGGED: AtomicBool = AtomicBool::new(false);
-
-/// There is a batcher that ends the get stages of its workers.
-pub(crate) fn expect_tagged_batches() {
-    TAGGED.store(true, Ordering::Relaxed);
-}
-
-/// There is a loader whose workers have get stages that nothing ends.
-pub(crate) fn expect_untagged_batches() {
-    UNTAGGED.store(true, Ordering::Relaxed);
-}
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Every how many reads of items one is recorded; 0: none.
 static ITEM_SAMPLING: AtomicU32 = AtomicU32::new(0);
@@ -78,7 +62,7 @@ impl Begun {
 /// Whether a thread makes batches. Items are also read outside of loaders (to compute the mean
 /// of a data set, say), which belongs to no batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+pub(super) enum Role {
     Unknown,
     /// A worker of a loader by its name; whether its batcher is wrapped shows in its first batch.
     NamedWorker,
@@ -91,13 +75,16 @@ enum Role {
 
 thread_local! {
     static ROLE: Cell<Role> = const { Cell::new(Role::Unknown) };
-    /// The get stage that this thread is in.
-    static GET: Cell<Option<Begun>> = const { Cell::new(None) };
     static ITEMS_READ: Cell<u32> = const { Cell::new(0) };
 }
 
+/// What this thread is, as far as it is known.
+pub(super) fn role() -> Option<Role> {
+    ROLE.try_with(Cell::get).ok()
+}
+
 /// This thread is about to read items. Returns the session if one records and they may belong to
-/// a batch.
+/// a batch; the caller then says when they were [read](get::leave_read).
 #[inline]
 pub(crate) fn reading() -> Option<Generation> {
     let generation = gate::recording()?;
@@ -105,10 +92,7 @@ pub(crate) fn reading() -> Option<Generation> {
     if role == Role::Other || role == Role::Unknown && learn_role() == Role::Other {
         return None;
     }
-    let begun = GET.try_with(Cell::get).ok()?;
-    if begun.is_none_or(|begun| begun.generation != generation) {
-        begin_get();
-    }
+    get::enter_read(generation)?;
     Some(generation)
 }
 
@@ -147,7 +131,7 @@ pub(crate) struct InNext(Role);
 
 impl InNext {
     pub(crate) fn enter() -> Self {
-        let _ = GET.try_with(Cell::take);
+        get::take();
         Self(
             ROLE.try_with(|role| role.replace(Role::InNext))
                 .unwrap_or(Role::Unknown),
@@ -159,24 +143,6 @@ impl Drop for InNext {
     fn drop(&mut self) {
         let _ = ROLE.try_with(|role| role.set(self.0));
     }
-}
-
-#[cold]
-fn begin_get() {
-    if let Some(begun) = Begun::stage() {
-        let _ = GET.try_with(|get| get.set(Some(begun)));
-        let ends = ROLE.try_with(Cell::get) != Ok(Role::NamedWorker)
-            || TAGGED.load(Ordering::Relaxed) && !UNTAGGED.load(Ordering::Relaxed);
-        // One that may never end is not shown as one that hangs.
-        if ends {
-            open(&begun, Category::DataGet);
-        }
-    }
-}
-
-/// The get stage of this thread is over.
-pub(crate) fn take_get() -> Option<Begun> {
-    GET.try_with(Cell::take).ok().flatten()
 }
 
 /// If this read is to be recorded on its own, when it began.
@@ -209,6 +175,15 @@ pub(crate) fn open(begun: &Begun, cat: Category) {
 }
 
 pub(crate) fn open_with(begun: &Begun, cat: Category, args: Args) {
+    begin(begun, cat, args, None);
+}
+
+/// A get stage has begun, of which `reading` tells whether it still goes on.
+pub(super) fn open_get(begun: &Begun, reading: Arc<Reading>) {
+    begin(begun, Category::DataGet, None, Some(reading));
+}
+
+fn begin(begun: &Begun, cat: Category, args: Args, reading: Option<Arc<Reading>>) {
     push(
         begun.generation,
         Record::Open {
@@ -216,6 +191,7 @@ pub(crate) fn open_with(begun: &Begun, cat: Category, args: Args) {
             name: name(cat),
             start: begun.at,
             args,
+            reading,
         },
     );
 }
@@ -265,7 +241,7 @@ impl Drop for PanicWitness {
     #[cold]
     fn drop(&mut self) {
         let begun = match self.cat {
-            Category::DataGet => take_get(),
+            Category::DataGet => get::take(),
             _ => self.begun,
         };
         let Some(begun) = begun else { return };

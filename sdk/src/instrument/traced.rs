@@ -20,7 +20,7 @@ pub(super) fn forget(loader: *const ()) {
     TRACED.lock().remove(&loader.addr());
 }
 
-/// The loader, wrapped under the name of its kind unless it is wrapped already.
+/// A loader of burn-train's learner, wrapped under the name of its kind unless it is wrapped already.
 #[cfg_attr(
     not(feature = "burn-train"),
     allow(dead_code, reason = "the training strategy asks")
@@ -29,6 +29,7 @@ pub(crate) fn traced_loader<O: Send + 'static>(
     kind: LoaderKind,
     loader: Arc<dyn DataLoader<O>>,
 ) -> Arc<dyn DataLoader<O>> {
+    crate::layer::learner_runs();
     let address = Arc::as_ptr(&loader).cast::<()>().addr();
     // The lock must be free again before the loader is wrapped.
     let known = TRACED.lock().contains(&address);

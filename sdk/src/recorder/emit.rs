@@ -111,6 +111,16 @@ impl Emitter {
         None
     }
 
+    /// A step on this track is over: how long steps take tells what capturing the devices costs.
+    pub(crate) fn step_ended(&mut self, track: StepTrack, start: MonoTime, end: MonoTime) {
+        #[cfg(feature = "cuda")]
+        if let Some(devices) = &mut self.devices {
+            devices.step(track.tid.0, start, end);
+        }
+        #[cfg(not(feature = "cuda"))]
+        let _ = (track, start, end);
+    }
+
     /// Ends the recording; the devices' last events may still have to be flushed.
     #[cfg_attr(
         not(feature = "cuda"),

@@ -16,6 +16,7 @@ pub(crate) mod emit;
 pub(crate) mod gate;
 pub(crate) mod names;
 pub(crate) mod open;
+pub(crate) mod reading;
 pub(crate) mod record;
 pub(crate) mod ring;
 pub(crate) mod writer;

@@ -1,5 +1,6 @@
 //! What travels through a ring.
 
+use super::reading::Reading;
 use crate::instrument::queue::Queue;
 use gpustall_trace::{MonoTime, Tid, ValueRef, vocab};
 use std::sync::Arc;
@@ -107,6 +108,8 @@ pub(crate) enum Record {
         name: &'static str,
         start: MonoTime,
         args: Args,
+        /// Tells of a get stage whether it still goes on.
+        reading: Option<Arc<Reading>>,
     },
     Instant {
         cat: Category,

@@ -238,7 +238,9 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             args,
         } => {
             lane.open.end(place, start);
-            emitter.slice(place, cat, name, (start, end), &args);
+            if let Some(start) = lane.open.unwritten(cat, start, end) {
+                emitter.slice(place, cat, name, (start, end), &args);
+            }
         }
         Record::Span {
             metadata,
@@ -251,6 +253,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             name,
             start,
             args,
+            reading,
         } => lane.open.begin(OpenSlice {
             place,
             cat,
@@ -258,6 +261,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             start,
             args,
             written: start,
+            reading,
         }),
         Record::Instant {
             cat,
@@ -279,6 +283,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
             match end {
                 Some(end) => {
                     steps.end(place, start);
+                    emitter.step_ended(track, start, end);
                     emitter.slice(place, cat, name, (start, end), &args);
                 }
                 None => steps.begin_next(OpenSlice {
@@ -288,6 +293,7 @@ fn write(emitter: &mut Emitter, steps: &mut OpenSlices, lane: &mut DrainedLane, 
                     start,
                     args,
                     written: start,
+                    reading: None,
                 }),
             }
         }

@@ -36,6 +36,8 @@ impl Active {
             Err(source) => return Err(SessionError::ReadBack { partial, source }),
         };
         trace.meta.notes.extend(warnings);
+        let log = layer::learners_log().map(str::to_owned);
+        trace.meta.notes.extend(log);
         trace.meta.state = State::Finished;
         #[cfg(feature = "cuda")]
         {

@@ -127,6 +127,10 @@ impl Parts {
             if !name.ends_with(".json.partial") && name != SIDECAR {
                 continue;
             }
+            // Killed when it had written the one and not yet removed the other.
+            if path == gpustall_trace::partial_path(&self.sidecar()) && self.sidecar().exists() {
+                continue;
+            }
             let label = path.display().to_string();
             match read(&path) {
                 Ok(outcome) => {

@@ -5,6 +5,7 @@ mod encode;
 mod event;
 mod finished;
 mod flows;
+mod forked;
 mod introduce;
 pub(crate) mod json;
 mod kineto;

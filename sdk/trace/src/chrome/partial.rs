@@ -2,6 +2,7 @@
 
 use super::claim::{self, Claim};
 use super::encode;
+use super::forked::NotInChildren;
 use super::introduce;
 use super::stream::Stream;
 use crate::{EventRef, Meta, Pid, WriteError};
@@ -33,13 +34,16 @@ pub struct PartialWriter {
     path: PathBuf,
     kept: Option<PathBuf>,
     owner: Pid,
+    /// Before the file: dropped before it is closed.
+    _not_in_children: NotInChildren,
     stream: Stream<File>,
 }
 
 impl PartialWriter {
     /// Creates the file at `path` and writes the recording's `meta` as its first event.
     ///
-    /// The path belongs to this writer until it is dropped. A recording that lies there and was
+    /// The path belongs to this writer until it is dropped, or its process ends; a forked child has no
+    /// part in it. A recording that lies there and was
     /// never finished is moved aside, see [`kept`](Self::kept).
     ///
     /// # Errors
@@ -53,6 +57,7 @@ impl PartialWriter {
             path: path.into(),
             kept,
             owner: meta.pid,
+            _not_in_children: NotInChildren::new(&file),
             stream: Stream::new(file, PARTIAL_BUFFER_BYTES),
         };
         let written = writer.stream.preamble(|out| {
