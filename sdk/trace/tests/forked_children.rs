@@ -5,6 +5,10 @@
 use gpustall_trace::{EventRef, Meta, PartialWriter, Pid, WriteError, read};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::sync::{Mutex, PoisonError};
+
+/// A child that another test forks while a file is being opened has a part in it.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// A child that only waits; ended when dropped.
 struct Child(libc::pid_t);
@@ -50,6 +54,7 @@ const PROCESS: EventRef<'_> = EventRef::Process {
 
 #[test]
 fn a_child_that_outlives_its_parent_does_not_hold_its_recording() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.trace.json.partial");
     let mut writer = PartialWriter::create(&path, &Meta::default()).unwrap();
@@ -67,6 +72,7 @@ fn a_child_that_outlives_its_parent_does_not_hold_its_recording() {
 
 #[test]
 fn what_a_child_writes_does_not_reach_the_file() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("run.trace.json.partial");
     let mut writer = PartialWriter::create(&path, &Meta::default()).unwrap();
