@@ -5,6 +5,7 @@
 #   tests/perfetto/sched.sh FILE...     these files
 #   tests/perfetto/sched.sh             recordings made now (needs root): of a small job, and of one
 #                                       whose spans are merged in
+#   tests/perfetto/sched.sh --built     the same, by the commands that `cargo test --workspace` built
 #
 # Needs node (20 or newer), python3 with pip, and once the network.
 set -eu
@@ -15,9 +16,9 @@ target=${CARGO_TARGET_DIR:-$root/target}
 
 cargo build --quiet --release --manifest-path "$root/Cargo.toml" -p gpustall-trace --examples
 
-if [ $# -eq 0 ]; then
+if [ $# -eq 0 ] || [ "$1" = --built ]; then
     cd "$root"
-    cargo build --quiet -p gpustall-sidecar -p gpustall-cli
+    [ $# -gt 0 ] || cargo build --quiet -p gpustall-sidecar -p gpustall-cli
     cargo build --quiet -p gpustall --no-default-features --features tracing-chrome --example chrome_spans
     made=$target/perfetto/made
     rm -rf "$made" && mkdir -p "$made"

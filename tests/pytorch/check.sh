@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Compares traces of unchanged PyTorch programs with what they did: tests/pytorch/check.sh [CASE...]
+# Compares traces of unchanged PyTorch programs with what they did:
+# tests/pytorch/check.sh [--built] [CASE...], with --built by the command that `cargo test --workspace` built.
 #
 # PyTorch is installed into a folder under the target directory, once: 4.7 GB, a minute or two.
 # PYTHON_WITH_PYTORCH names a Python that has it already.
@@ -12,5 +13,5 @@ if ! "$python" -c 'import torch' 2>/dev/null; then
     python3 -m venv "$target/pytorch"
     "$python" -m pip install --quiet --no-cache-dir --disable-pip-version-check torch==2.11.0 numpy
 fi
-cargo build -p gpustall-cli
+if [ "${1:-}" = --built ]; then shift; else cargo build -p gpustall-cli; fi
 exec "$python" tests/pytorch/check.py "$target/debug/gpustall" "$@"
