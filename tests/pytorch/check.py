@@ -104,6 +104,9 @@ def check_case(gpustall, name, folder):
     code = 128 + 9 if name == "killed" else 0
     job = [str(HERE / "program.py"), "TRUTH", *options]
     truth, events, done, _ = run(gpustall, name, job, code, folder)
+    # Whether the data set is iterated or indexed.
+    iterable = {wait["args"].get("iterable", False) for wait in by_category(events)("data_wait")}
+    assert iterable == {"--stream" in options}, iterable
     assert "gpustall run with the Python hook" in " ".join(done.stdout.split()), done.stdout
     of = by_category(events)
     if name == "by-hand":

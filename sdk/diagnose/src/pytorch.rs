@@ -7,7 +7,8 @@ use crate::need::Need;
 use crate::remedy::{Facts, Remedy};
 use gpustall_trace::Nanos;
 
-const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
+/// For a data set that is indexed.
+pub(crate) const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
     batch at a time, instead of item by item (the data set's __getitems__ gets the indices of a batch)";
 
 const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch to the next, and their \
