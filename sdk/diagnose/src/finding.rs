@@ -194,8 +194,7 @@ impl Run<'_> {
         if !self.is_serial(loader) && !facts.is_of_ends() {
             facts.counts = facts.worker_counts();
         }
-        let disk = facts.loader.and_then(|loader| loader.disk);
-        facts.kernel.disk = disk.map(|disk| disk.known());
+        facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = remedy::remedy(&facts);
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         Some(Finding {
