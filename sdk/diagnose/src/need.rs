@@ -3,10 +3,14 @@
 
 use crate::disk::{Disk, Made};
 use crate::framework::Framework;
+use crate::links::percent;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
-use crate::worker_counts::{Costs, Queue, Reached, Reading, enough};
+use crate::worker_counts::{Costs, NO_SHORTER, Queue, Reached, Reading, enough};
 use gpustall_trace::Nanos;
+
+/// Where batches were made already for at least this share of the waits for them, the workers keep up.
+const MADE_ALREADY: f64 = 0.5;
 
 /// Waits for a disk below this share of the time to make a batch say nothing about other numbers of
 /// workers.
@@ -162,6 +166,32 @@ impl Facts<'_> {
             Some(known) => known.in_words(open),
             None => String::new(),
         }
+    }
+
+    /// What to change where more workers than there are help nothing; `None` if they may help.
+    pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
+        let no_cpu = match self.crowded {
+            true => " There is no CPU for more of them.",
+            false => "",
+        };
+        if self.handed_over >= MADE_ALREADY {
+            return Some(format!(
+                "more workers do not help: for {} of this time the batch was made already, and to hand \
+                 it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
+                percent(self.handed_over)
+            ));
+        }
+        if self.crowded {
+            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
+        }
+        let of = |count: &&WorkerCount| count.workers == self.have;
+        let now = self.counts.iter().find(of)?;
+        let more = self.counts.iter().filter(|of| of.workers > self.have);
+        let least = more.map(|of| of.predicted_step_ns).min();
+        let gain = now.predicted_step_ns as f64 * (1.0 - NO_SHORTER);
+        least
+            .is_none_or(|least| least as f64 > gain)
+            .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
     }
 
     /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are
