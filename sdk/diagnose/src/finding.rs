@@ -23,7 +23,7 @@ use crate::trainers;
 use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage};
-use crate::worth::worth;
+use crate::worth::{self, worth};
 use gpustall_trace::{Interval, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,6 +89,7 @@ impl Run<'_> {
             }
         }
         findings.sort_by_key(|finding: &Finding| (Reverse(finding.lost_ns), finding.cause));
+        worth::once(&mut findings);
         let late = |finding: &Finding| finding.cause == Cause::CommStraggler;
         let remedy = ranks::remedy(&self.lateness(), &findings);
         if let Some((remedy, finding)) = remedy.zip(findings.iter_mut().find(|of| late(of))) {

@@ -127,10 +127,16 @@ impl Costs {
         }
         let left_out = reached.step.get().saturating_sub(modelled);
         let step = count.predicted_step_ns + left_out;
+        // Fewer share the CPUs as well as those did, but each makes a batch no faster.
+        let making = self.unhindered.get() / count.workers.max(1);
+        let faster = reached.step.share_of(Nanos::new(modelled)).min(1.0);
+        let fewer = (step as f64 * faster) as u64;
+        let fewer = fewer.max(making).max(self.rest.get()).min(step);
         let slower = count.predicted_step_ns > modelled + modelled / SLOWER;
         let step = match count.workers {
             workers if workers == reached.workers => reached.step.get(),
-            workers if workers > reached.workers && !slower => step.min(reached.step.get()),
+            workers if workers < reached.workers => fewer,
+            _ if !slower => step.min(reached.step.get()),
             _ => step,
         };
         WorkerCount {
@@ -369,6 +375,8 @@ mod tests {
         assert_eq!(reached(2, 28, contended), [43, 28, 28, 28]);
         // Who made batches in the step itself did not need more CPUs than there are.
         assert_eq!(reached(0, 22, contended), [22, 22, 22, 22]);
+        // Fewer than those that were faster than predicted are so as well, as long as they keep up.
+        assert_eq!(reached(4, 20, contended), [40, 20, 20, 20]);
         // More than are predicted otherwise.
         assert_eq!(reached(6, 26, contended), [41, 26, 26, 26, 26, 26]);
     }
