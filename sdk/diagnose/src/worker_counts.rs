@@ -59,6 +59,9 @@ const ONE_NUMBER: f64 = 0.08;
 /// and by no more than this share of itself, one number is predicted.
 const ONE_NUMBER_OF_ITSELF: f64 = 0.15;
 
+/// Others that keep less than this of a CPU busy do not compete for the CPUs.
+const NOBODY: f64 = 0.1;
+
 /// More workers are slower where their step is longer by more than one in so many.
 const SLOWER: u64 = 20;
 
@@ -127,9 +130,13 @@ impl Costs {
         }
         let left_out = reached.step.get().saturating_sub(modelled);
         let step = count.predicted_step_ns + left_out;
-        // Fewer share the CPUs as well as those did, but each makes a batch no faster.
+        // Fewer share the CPUs as well as those did, but each makes a batch no faster. Against others
+        // fewer get a smaller share.
         let making = self.unhindered.get() / count.workers.max(1);
-        let faster = reached.step.share_of(Nanos::new(modelled)).min(1.0);
+        let faster = match self.taken < NOBODY {
+            true => reached.step.share_of(Nanos::new(modelled)).min(1.0),
+            false => 1.0,
+        };
         let fewer = (step as f64 * faster) as u64;
         let fewer = fewer.max(making).max(self.rest.get()).min(step);
         let slower = count.predicted_step_ns > modelled + modelled / SLOWER;
@@ -377,6 +384,12 @@ mod tests {
         assert_eq!(reached(0, 22, contended), [22, 22, 22, 22]);
         // Fewer than those that were faster than predicted are so as well, as long as they keep up.
         assert_eq!(reached(4, 20, contended), [40, 20, 20, 20]);
+        // Of three CPUs others keep one busy.
+        let against = Costs {
+            taken: 1.0,
+            ..costs(40, 40, 3)
+        };
+        assert_eq!(reached(4, 20, against)[..4], [40, 25, 25, 20]);
         // More than are predicted otherwise.
         assert_eq!(reached(6, 26, contended), [41, 26, 26, 26, 26, 26]);
     }
