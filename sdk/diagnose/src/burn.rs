@@ -85,7 +85,8 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         )
         .into();
     }
-    match facts.need().filter(|need| need.workers > have) {
+    let more = facts.need().filter(|need| need.workers > have);
+    match more.filter(|_| !facts.crowded) {
         Some(need) if need.fits => {
             let text = format!(
                 ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside {}{}. Or {CHEAPER}.",
@@ -116,11 +117,14 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
             facts.trainers_own("the trainer")
         )
         .into(),
-        None if !facts.counts.is_empty() => {
+        None if !facts.counts.is_empty() && !facts.crowded => {
             format!("{CHEAPER}: more workers than the {have} are not predicted to be faster.")
                 .into()
         }
-        None => format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free.").into(),
+        None => facts.no_more(CHEAPER).map_or_else(
+            || format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free.").into(),
+            Remedy::from,
+        ),
     }
 }
 
@@ -132,7 +136,7 @@ pub(crate) fn worker_limit(
     cheaper: &str,
 ) -> Remedy {
     let best = enough(&facts.counts);
-    match best.filter(|best| best.workers > have) {
+    match best.filter(|best| best.workers > have && !facts.crowded) {
         Some(best) => {
             let text = format!(
                 "{} instead of {have}: all workers are busy and CPUs are free, a step {} is \
@@ -146,6 +150,7 @@ pub(crate) fn worker_limit(
             "{cheaper}. More workers would make no step shorter: they get no more of the disk."
         )
         .into(),
+        None if facts.crowded => facts.no_more(cheaper).unwrap_or_default().into(),
         None if !facts.counts.is_empty() => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",
@@ -179,7 +184,9 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
         Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
         None => String::new(),
     };
-    format!("{CHEAPER}, or give the job more CPUs: {why}.{room}").into()
+    Remedy::of_fewer(format!(
+        "{CHEAPER}, or give the job more CPUs: {why}.{room}"
+    ))
 }
 
 fn may_use(cpus: u32) -> String {

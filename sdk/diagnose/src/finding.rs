@@ -24,7 +24,7 @@ use crate::trainers;
 use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage};
-use crate::worth::worth;
+use crate::worth::{self, worth};
 use gpustall_trace::{Interval, Nanos};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,11 +77,20 @@ impl Run<'_> {
                 .push(stall);
         }
         let divided = self.divided(&groups);
-        let mut findings: Vec<Finding> = groups
-            .iter()
-            .filter_map(|(key, stalls)| self.finding(*key, stalls, divided.contains(key)))
-            .collect();
-        findings.sort_by_key(|finding| Reverse(finding.lost_ns));
+        // Those that say whether there are too many workers come first, so that no other one says the
+        // opposite.
+        let of_cpus = |key: &GroupKey| matches!(key.0, Cause::HostPreempted | Cause::DataContended);
+        let (first, others): (Vec<_>, Vec<_>) = groups.iter().partition(|(key, _)| of_cpus(key));
+        let (mut findings, mut crowded) = (Vec::new(), false);
+        for (key, stalls) in first.into_iter().chain(others) {
+            let found = self.finding(*key, stalls, divided.contains(key), crowded);
+            if let Some((finding, fewer)) = found {
+                crowded |= fewer;
+                findings.push(finding);
+            }
+        }
+        findings.sort_by_key(|finding: &Finding| (Reverse(finding.lost_ns), finding.cause));
+        worth::once(&mut findings);
         let late = |finding: &Finding| finding.cause == Cause::CommStraggler;
         let remedy = ranks::remedy(&self.lateness(), &findings);
         if let Some((remedy, finding)) = remedy.zip(findings.iter_mut().find(|of| late(of))) {
@@ -96,13 +105,15 @@ impl Run<'_> {
         ranks::lateness(self.waited, &names)
     }
 
-    /// `divided`: whether it is one although it costs less than others.
+    /// And whether it says that there are more workers than CPUs for them. `divided`: whether it is one
+    /// although it costs less than others; `crowded`: whether another one says that.
     fn finding(
         &self,
         (cause, loader): GroupKey,
         stalls: &[&Stall],
         divided: bool,
-    ) -> Option<Finding> {
+        crowded: bool,
+    ) -> Option<(Finding, bool)> {
         let lost: Nanos = stalls.iter().map(|stall| stall.lost).sum();
         let share = lost.share_of(self.device);
         let severity = Severity::of(share).or(divided.then_some(Severity::Low))?;
@@ -157,6 +168,7 @@ impl Run<'_> {
         let crew = self.crew(loader, stalls, lost);
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
+        let handed_over = tally.total(|kind| kind == PieceKind::HandOff);
         let contended = match cause {
             Cause::DataContended => {
                 runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
@@ -186,6 +198,8 @@ impl Run<'_> {
             contended,
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
+            handed_over: handed_over.share_of(lost),
+            crowded,
             rest: self.step_without_wait(loader),
             step: prediction.as_ref().map(|p| p.step),
             steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
@@ -195,11 +209,10 @@ impl Run<'_> {
         if !self.is_serial(loader) && !facts.is_of_ends() {
             facts.counts = facts.worker_counts();
         }
-        let disk = facts.loader.and_then(|loader| loader.disk);
-        facts.kernel.disk = disk.map(|disk| disk.known());
+        facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
-        Some(Finding {
+        let finding = Finding {
             cause,
             severity,
             loader: loader.map(|loader| self.timeline.loader_name(loader).to_owned()),
@@ -219,7 +232,8 @@ impl Run<'_> {
             assumption: worth.assumption,
             step_without_loss_ns: worth.without_loss.map(Nanos::get),
             without_loss_assumption: worth.without_loss_assumption,
-        })
+        };
+        Some((finding, remedy.fewer))
     }
 
     /// Mean steady step without any wait for this loader.

@@ -1,12 +1,20 @@
 //! How many workers a loader needs. The numbers that a remedy names and the table of worker counts
 //! come from here, so that they agree.
 
-use crate::disk::Made;
+use crate::disk::{Disk, Made};
 use crate::framework::Framework;
+use crate::links::percent;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
-use crate::worker_counts::{Costs, Queue, Reading, enough};
+use crate::worker_counts::{Costs, NO_SHORTER, Queue, Reached, Reading, enough};
 use gpustall_trace::Nanos;
+
+/// Where batches were made already for at least this share of the waits for them, the workers keep up.
+const MADE_ALREADY: f64 = 0.5;
+
+/// Waits for a disk below this share of the time to make a batch say nothing about other numbers of
+/// workers.
+const MIN_DISK_SHARE: f64 = 0.1;
 
 /// Other workers are advised where the predicted step is at most this share of the one measured.
 const MIN_GAIN: f64 = 0.9;
@@ -90,6 +98,7 @@ impl Facts<'_> {
                     Framework::PyTorch => Queue::EachWorker(2),
                 },
                 reading: self.reading(unhindered),
+                reached: self.reached(),
             })
         };
         let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
@@ -106,25 +115,46 @@ impl Facts<'_> {
 
     /// What the batches wait for a disk; `None` if they do not.
     fn reading(&self, unhindered: Nanos) -> Option<Reading> {
-        let loader = self.loader?;
+        let disk = self.disk()?;
         let workers = match self.in_process {
             true => self.takers,
             false => self.crew,
         };
-        let read = loader.production_read.min(unhindered);
-        let disk = loader.disk.filter(|_| read > Nanos::ZERO)?;
+        let read = self.loader?.production_read.min(unhindered);
         let made = Made {
             workers: workers.max(1) as u64,
             read,
             other: unhindered - read,
         };
-        let step = self.steady;
-        Some(Reading { disk, made, step })
+        Some(Reading {
+            disk,
+            made,
+            step: self.steady,
+            in_process: self.in_process,
+        })
+    }
+
+    /// What is known of the disk, where waits for it are a share of making a batch that matters.
+    pub(crate) fn disk(&self) -> Option<Disk> {
+        let loader = self.loader?;
+        let made = loader.production? - loader.production_ready.unwrap_or_default();
+        let matters = loader.production_read.share_of(made) >= MIN_DISK_SHARE;
+        loader.disk.filter(|_| matters)
+    }
+
+    /// The step that the run did reach, and with how many workers.
+    fn reached(&self) -> Option<Reached> {
+        let workers = match self.in_process {
+            true => 0,
+            false => Some(self.have).filter(|&have| have > 0)?,
+        };
+        let step = self.steady?;
+        Some(Reached { workers, step })
     }
 
     /// What the numbers of workers take for granted about the disk.
     pub(crate) fn assumed_of_disk(&self) -> String {
-        let disk = self.loader.and_then(|loader| loader.disk);
+        let disk = self.disk();
         let open = self
             .counts
             .iter()
@@ -136,6 +166,32 @@ impl Facts<'_> {
             Some(known) => known.in_words(open),
             None => String::new(),
         }
+    }
+
+    /// What to change where more workers than there are help nothing; `None` if they may help.
+    pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
+        let no_cpu = match self.crowded {
+            true => " There is no CPU for more of them.",
+            false => "",
+        };
+        if self.handed_over >= MADE_ALREADY {
+            return Some(format!(
+                "more workers do not help: for {} of this time the batch was made already, and to hand \
+                 it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
+                percent(self.handed_over)
+            ));
+        }
+        if self.crowded {
+            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
+        }
+        let of = |count: &&WorkerCount| count.workers == self.have;
+        let now = self.counts.iter().find(of)?;
+        let more = self.counts.iter().filter(|of| of.workers > self.have);
+        let least = more.map(|of| of.predicted_step_ns).min();
+        let gain = now.predicted_step_ns as f64 * (1.0 - NO_SHORTER);
+        least
+            .is_none_or(|least| least as f64 > gain)
+            .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
     }
 
     /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are

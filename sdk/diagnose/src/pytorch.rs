@@ -66,7 +66,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     }
     let more = facts
         .need()
-        .filter(|need| need.gains && need.workers > have);
+        .filter(|need| need.gains && need.workers > have && !facts.crowded);
     if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
         let text = format!(
             "num_workers={}{}: {}; a step {} is predicted. Or {CHEAPER}.",
@@ -76,6 +76,9 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
             then.in_words()
         );
         return Remedy::with_workers(text, need.workers);
+    }
+    if let Some(text) = facts.no_more(CHEAPER) {
+        return text.into();
     }
     let rest = facts.rest.map_or(String::new(), |rest| {
         format!(" (the rest of a step takes {rest})")
@@ -95,12 +98,12 @@ fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
         (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
         (None, None) => String::new(),
     };
-    format!(
+    let text = format!(
         "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
          their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
         percent(share)
-    )
-    .into()
+    );
+    Remedy::of_fewer(text)
 }
 
 fn instead(have: u64) -> String {

@@ -50,6 +50,10 @@ pub(crate) struct Facts<'a> {
     /// Share of the workers' stages in which they waited for a CPU, if that is enough to say that
     /// they are short of CPUs.
     pub(crate) contended: Option<f64>,
+    /// Share of the loss in which the batch was made and not taken yet.
+    pub(crate) handed_over: f64,
+    /// Whether another finding says that there are more workers than CPUs for them.
+    pub(crate) crowded: bool,
     /// Mean steady step without any wait for the loader.
     pub(crate) rest: Option<Nanos>,
     /// Mean step as it is.
@@ -124,6 +128,8 @@ const BETWEEN_PHASES: &str = "find what the thread does between the phases (mark
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Remedy {
     pub(crate) text: String,
+    /// Whether it says that there are more workers than CPUs for them.
+    pub(crate) fewer: bool,
     /// The number of workers that it names, where one is predicted to be worth something.
     pub(crate) workers: Option<u64>,
 }
@@ -132,8 +138,16 @@ impl Remedy {
     /// One that names a number of workers.
     pub(crate) fn with_workers(text: String, workers: u64) -> Self {
         Self {
-            text,
             workers: Some(workers),
+            ..text.into()
+        }
+    }
+
+    /// One that says that there are more workers than CPUs for them.
+    pub(crate) fn of_fewer(text: String) -> Self {
+        Self {
+            fewer: true,
+            ..text.into()
         }
     }
 }
@@ -142,6 +156,7 @@ impl From<String> for Remedy {
     fn from(text: String) -> Self {
         Self {
             text,
+            fewer: false,
             workers: None,
         }
     }
@@ -161,6 +176,9 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
     }
     let workers = facts.fitting().map(|fitting| (fitting, facts.have));
     let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
+    if facts.cause == Cause::HostPreempted && facts.kernel.by_own_workers() {
+        return Remedy::of_fewer(told);
+    }
     if !told.is_empty() {
         return facts.with_readers(told);
     }
@@ -176,7 +194,9 @@ impl Facts<'_> {
     /// for a disk or a peer needs no CPU, and one is predicted to be worth something.
     fn with_readers(&self, told: String) -> Remedy {
         let reads = self.cause == Cause::DataIo && !self.kernel.disk_is_limit();
-        let need = self.need().filter(|need| reads && need.gains);
+        let need = self
+            .need()
+            .filter(|need| reads && need.gains && !self.crowded);
         let Some(need) = need.filter(|need| need.workers > self.have) else {
             return told.into();
         };

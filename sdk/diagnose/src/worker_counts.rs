@@ -29,6 +29,17 @@ pub(crate) struct Costs {
     pub(crate) queue: Queue,
     /// What batches wait for a disk.
     pub(crate) reading: Option<Reading>,
+    /// What was measured, where it is known.
+    pub(crate) reached: Option<Reached>,
+}
+
+/// The step that a run did reach.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reached {
+    /// Of each thread that takes batches; none where it makes them itself.
+    pub(crate) workers: u64,
+    /// Mean steady step.
+    pub(crate) step: Nanos,
 }
 
 /// What batches wait for a disk.
@@ -38,6 +49,8 @@ pub(crate) struct Reading {
     pub(crate) made: Made,
     /// The mean step as it is, where it is known.
     pub(crate) step: Option<Nanos>,
+    /// Whether the threads that take batches read themselves, by turns with their steps.
+    pub(crate) in_process: bool,
 }
 
 /// Where the longest step is longer than the shortest by no more than this share of the step as it is,
@@ -45,6 +58,12 @@ const ONE_NUMBER: f64 = 0.08;
 
 /// and by no more than this share of itself, one number is predicted.
 const ONE_NUMBER_OF_ITSELF: f64 = 0.15;
+
+/// Others that keep less than this of a CPU busy do not compete for the CPUs.
+const NOBODY: f64 = 0.1;
+
+/// More workers are slower where their step is longer by more than one in so many.
+const SLOWER: u64 = 20;
 
 /// How far workers run ahead of the trainer, in batches.
 #[derive(Debug, Clone, Copy)]
@@ -72,11 +91,14 @@ impl Costs {
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
         let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
         let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
-        let most = most.max(keep_up);
+        let have = self.reached.map_or(0, |reached| reached.workers);
+        let most = most.max(keep_up).max(have);
         let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
         let Some(reading) = &self.reading else {
+            let modelled = self.count(have, self.unhindered).predicted_step_ns;
             return counts
                 .map(|workers| self.count(workers, self.unhindered))
+                .map(|count| self.as_reached(count, modelled))
                 .collect();
         };
         let had = reading.made.workers.div_ceil(self.takers.max(1));
@@ -92,7 +114,57 @@ impl Costs {
         counts
             .map(|workers| self.with_disk(reading, workers, now))
             .take_while(says)
+            .map(|count| self.no_longer_than_reached(count))
             .collect()
+    }
+
+    /// What is measured counts more than what is predicted: with the workers that there were the step
+    /// is as it was, of which `modelled` is predicted, and with others it has what that leaves out.
+    /// With more of them it is no longer, unless they are predicted to take the trainer's CPU.
+    fn as_reached(&self, count: WorkerCount, modelled: u64) -> WorkerCount {
+        let Some(reached) = self.reached else {
+            return count;
+        };
+        if reached.workers == 0 {
+            return self.no_longer_than_reached(count);
+        }
+        let left_out = reached.step.get().saturating_sub(modelled);
+        let step = count.predicted_step_ns + left_out;
+        // Fewer share the CPUs as well as those did, but each makes a batch no faster. Against others
+        // fewer get a smaller share.
+        let making = self.unhindered.get() / count.workers.max(1);
+        let faster = match self.taken < NOBODY {
+            true => reached.step.share_of(Nanos::new(modelled)).min(1.0),
+            false => 1.0,
+        };
+        let fewer = (step as f64 * faster) as u64;
+        let fewer = fewer.max(making).max(self.rest.get()).min(step);
+        let slower = count.predicted_step_ns > modelled + modelled / SLOWER;
+        let step = match count.workers {
+            workers if workers == reached.workers => reached.step.get(),
+            workers if workers < reached.workers => fewer,
+            _ if !slower => step.min(reached.step.get()),
+            _ => step,
+        };
+        WorkerCount {
+            predicted_step_ns: step,
+            ..count
+        }
+    }
+
+    /// At least as many workers as there were reach at least the step that these did.
+    fn no_longer_than_reached(&self, count: WorkerCount) -> WorkerCount {
+        let reached = self.reached.filter(|of| count.workers >= of.workers);
+        let Some(reached) = reached.map(|reached| reached.step.get()) else {
+            return count;
+        };
+        let least = count.predicted_step_ns.min(reached);
+        let most = count.at_most_step_ns.map(|most| most.min(reached));
+        WorkerCount {
+            predicted_step_ns: least,
+            at_most_step_ns: most.filter(|&most| most > least),
+            ..count
+        }
     }
 
     /// The same, where the disk may be the limit; `now` is with the workers that there were.
@@ -107,7 +179,8 @@ impl Costs {
         // The step as it is counts more than how it is made up: it stays, where nothing gets faster.
         let as_it_is = |ns: u64| (step as f64 * ns as f64 / modelled.max(1) as f64) as u64;
         let (mut at_least, mut at_most) = (short.predicted_step_ns, step);
-        if readers <= reading.made.workers {
+        // Workers read while the trainer is at work: one is another thing than none.
+        if readers <= reading.made.workers && !reading.in_process {
             at_least = as_it_is(at_least);
             at_most = as_it_is(self.count(workers, other + most).predicted_step_ns);
         } else if reading.disk.known().reach().is_none() {
@@ -206,7 +279,7 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     let last = counts.len().saturating_sub(1);
     let slower = |than: usize| {
         let of = |at: usize| counts.get(at).map_or(0, |count| count.predicted_step_ns);
-        of(last) > of(than) + of(than) / 20
+        of(last) > of(than) + of(than) / SLOWER
     };
     if slower(enough) {
         words.push(format!("{}: {}", enough + 1, time(enough)));
@@ -249,6 +322,7 @@ mod tests {
             batches: 10_000,
             queue: Queue::Shared(100),
             reading: None,
+            reached: None,
         }
     }
 
@@ -286,6 +360,38 @@ mod tests {
         // Twice 50 ms of work on eight CPUs.
         assert_eq!(steps(of(2, 2))[3], 12);
         assert_eq!(steps(of(2, 1))[3], 10);
+    }
+
+    /// What is predicted of it, where so many workers did reach a step of so many milliseconds.
+    fn reached(workers: u64, step: u64, of: Costs) -> Vec<u64> {
+        let step = Nanos::new(step * MS);
+        steps(Costs {
+            reached: Some(Reached { workers, step }),
+            ..of
+        })
+    }
+
+    #[test]
+    fn with_the_workers_that_there_were_the_step_is_the_measured_one() {
+        let contended = costs(40, 40, 2);
+        assert_eq!(steps(contended), [40, 25, 25, 25]);
+        // Faster than predicted, and more of them are no slower.
+        assert_eq!(reached(2, 20, contended), [40, 20, 20, 20]);
+        assert_eq!(reached(1, 30, contended), [30, 25, 25, 25]);
+        // Slower: what is not known to go away stays.
+        assert_eq!(reached(2, 28, contended), [43, 28, 28, 28]);
+        // Who made batches in the step itself did not need more CPUs than there are.
+        assert_eq!(reached(0, 22, contended), [22, 22, 22, 22]);
+        // Fewer than those that were faster than predicted are so as well, as long as they keep up.
+        assert_eq!(reached(4, 20, contended), [40, 20, 20, 20]);
+        // Of three CPUs others keep one busy.
+        let against = Costs {
+            taken: 1.0,
+            ..costs(40, 40, 3)
+        };
+        assert_eq!(reached(4, 20, against)[..4], [40, 25, 25, 20]);
+        // More than are predicted otherwise.
+        assert_eq!(reached(6, 26, contended), [41, 26, 26, 26, 26, 26]);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::advice::condition;
 use crate::cause::Cause;
 use crate::links::percent;
 use crate::remedy::{Facts, Remedy};
+use crate::report::Finding;
 use crate::steps::Prediction;
 use gpustall_trace::Nanos;
 
@@ -67,6 +68,28 @@ pub(crate) fn worth(
         assumption,
         without_loss: Some(best),
         without_loss_assumption: at_best,
+    }
+}
+
+/// Where two findings have the same remedy for one loader, what it is worth stands at the first of
+/// them, and the other one is worth its own share.
+pub(crate) fn once(findings: &mut [Finding]) {
+    for at in 1..findings.len() {
+        let (before, rest) = findings.split_at_mut(at);
+        let Some(finding) = rest
+            .first_mut()
+            .filter(|of| of.loader.is_some() && !of.remedy.is_empty())
+        else {
+            continue;
+        };
+        let what = |of: &Finding| (of.loader.clone(), of.kind.clone(), of.remedy.clone());
+        let same = |other: &Finding| what(other) == what(finding);
+        let Some(first) = before.iter().position(same) else {
+            continue;
+        };
+        finding.remedy = format!("the remedy of {} mends this too.", first + 1);
+        finding.predicted_step_ns = finding.step_without_loss_ns;
+        finding.assumption = finding.without_loss_assumption.clone();
     }
 }
 

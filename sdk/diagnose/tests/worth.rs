@@ -211,3 +211,38 @@ fn workers_that_follow_each_other_are_as_many_as_there_are_at_once() {
     assert_eq!(finding.evidence["workers"], 2.0);
     assert!(finding.remedy.contains(" instead of 2: "), "{report}");
 }
+
+/// Batches made in process, of which the thread sleeps for 30 ms and computes for 10, in steps of 50 ms.
+#[test]
+fn one_remedy_for_two_causes_is_worth_its_gain_once() {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 8;
+    let main = b.thread(100, "main");
+    for step in 0..60 {
+        let at = 100_000 + step * 50_000;
+        let get = (at, at + 40_000);
+        b.step("train", 0, step, 100, (at, at + 50_000));
+        b.wait(main, "train", (0, step), Some((step, 100)), get);
+        b.stage(main, cat::DATA_GET, step, Some(10_000), get);
+        b.off(
+            100,
+            blocked("sleep", "hrtimer_nanosleep"),
+            (at, at + 30_000),
+        );
+    }
+    b.watch(100, (0, 3_100_000), &[]);
+    let report = diagnose(&b.build(3_100_000));
+    let [first, second] = report.findings.as_slice() else {
+        panic!("two causes: {report}");
+    };
+    assert_eq!(first.predicted_step_ns, with(first, 4), "{report}");
+    assert!(worth(&report, 0).contains("with 4 workers"), "{report}");
+    assert_eq!(second.remedy, "the remedy of 1 mends this too.");
+    // A fifth of the step is its own.
+    assert_eq!(second.predicted_step_ns, Some(40_000_000), "{report}");
+    assert_eq!(second.predicted_step_ns, second.step_without_loss_ns);
+    assert!(
+        worth(&report, 1).starts_with("at best a step of 40.0 ms instead of 50.0 ms"),
+        "{report}"
+    );
+}
