@@ -2,6 +2,7 @@
 
 use crate::advice::advice;
 use crate::cause::Cause;
+use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::remedy::{Facts, Remedy};
 use crate::rules::WORKERS_BUSY_SHARE;
@@ -173,6 +174,7 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
             let who = facts.kernel.foreign_holder().unwrap_or_default();
             format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
         }
+        _ if facts.kernel.by_recording() => RECORDING_BESIDE.to_owned(),
         Some(fitting) if fitting < have => {
             format!(" .num_workers({fitting}) instead of {have} would do.")
         }

@@ -2,6 +2,7 @@
 
 use crate::burn::worker_limit;
 use crate::cause::Cause;
+use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::need::Need;
 use crate::remedy::{Facts, Remedy};
@@ -91,6 +92,7 @@ fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
     let fitting = facts.fitting().filter(|&fitting| fitting < facts.have);
     let who = match (facts.kernel.foreign_holder(), fitting) {
         (Some(who), _) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+        (None, _) if facts.kernel.by_recording() => RECORDING_BESIDE.to_owned(),
         (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
         (None, None) => String::new(),
     };
