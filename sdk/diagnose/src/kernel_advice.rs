@@ -3,6 +3,7 @@
 use crate::cause::Cause;
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
+use crate::framework::uses_sdk;
 use crate::links::percent;
 use crate::rules::BlockedOn;
 use crate::state_links::by_name;
@@ -36,6 +37,8 @@ pub(crate) struct KernelSigns {
     blocked: Option<BlockedOn>,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
     reclaims: bool,
+    /// The program's own words for a mark that names a place in the next recording.
+    mark: Option<&'static str>,
     /// What is known of the disk with more readers at once, where batches wait for one.
     pub(crate) disk: Option<Known>,
 }
@@ -81,6 +84,12 @@ impl KernelSigns {
             waker: first(&states.woken_by, locks),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
+            mark: match uses_sdk(timeline) {
+                true => Some("instrument::phase"),
+                // Another profiler records these; gpustall run does not.
+                false => (timeline.foreign && Framework::of(timeline.trace) == PyTorch)
+                    .then_some("torch.profiler.record_function"),
+            },
             disk: None,
         }
     }
@@ -274,5 +283,8 @@ fn blocked(signs: &KernelSigns) -> String {
         }
         _ => "find what it waits for".to_owned(),
     };
-    format!("{what}. Mark the place (instrument::phase), so that the next recording names it.")
+    let mark = signs.mark.map_or(String::new(), |mark| {
+        format!(" Mark the place ({mark}), so that the next recording names it.")
+    });
+    format!("{what}.{mark}")
 }
