@@ -104,6 +104,10 @@ def check_case(gpustall, name, folder):
     code = 128 + 9 if name == "killed" else 0
     job = [str(HERE / "program.py"), "TRUTH", *options]
     truth, events, done, _ = run(gpustall, name, job, code, folder)
+    # Whether the data set is iterated or indexed.
+    for wait in by_category(events)("data_wait"):
+        streams = "--stream" in options and wait["args"]["kind"] == "train"
+        assert wait["args"].get("iterable", False) == streams, wait
     assert "gpustall run with the Python hook" in " ".join(done.stdout.split()), done.stdout
     of = by_category(events)
     if name == "by-hand":

@@ -5,11 +5,14 @@ use crate::output::{complain, print};
 use anyhow::{Context, anyhow, bail};
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::{State, Trace, WriteError, read, write_finished};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Writes the finished trace and says what it shows.
 pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
+    fs::metadata(&args.partial)
+        .with_context(|| format!("cannot read {}", args.partial.display()))?;
     let output = match &args.output {
         Some(output) => output.clone(),
         None => beside(&args.partial)?,
@@ -26,9 +29,7 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
     }
     let outcome = read(&args.partial)?;
     let mut trace = outcome.trace;
-    if trace.meta.state == State::Finished {
-        bail!("{} is finished already", args.partial.display());
-    }
+    refuse_finished(&args.partial, &trace)?;
     for warning in &outcome.warnings {
         complain("warning", &format!("{}: {warning}", args.partial.display()));
     }
@@ -39,6 +40,16 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
             .map(|warning| format!("In the file, {warning}.")),
     );
     written(&mut trace, &output)
+}
+
+fn refuse_finished(path: &Path, trace: &Trace) -> anyhow::Result<()> {
+    if trace.meta.state == State::Finished {
+        bail!(
+            "{0} is finished already: `gpustall report {0}` and `gpustall open {0}` take it",
+            path.display()
+        );
+    }
+    Ok(())
 }
 
 fn written(trace: &mut Trace, output: &Path) -> anyhow::Result<ExitCode> {
@@ -105,6 +116,9 @@ fn beside(partial: &Path) -> anyhow::Result<PathBuf> {
     let exists = output
         .try_exists()
         .with_context(|| format!("cannot look for {}", output.display()))?;
+    if !is_partial && !partial.is_dir() {
+        refuse_finished(partial, &read(partial)?.trace)?;
+    }
     if !is_partial || exists {
         let why = if exists {
             "is there already"

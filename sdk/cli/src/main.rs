@@ -2,6 +2,7 @@
 
 mod args;
 mod finish;
+mod input;
 mod jobs;
 mod merge;
 mod open;

@@ -2,11 +2,12 @@
 
 use crate::args::MergeArgs;
 use crate::finish::{same, unwritten};
+use crate::input::read_trace;
 use crate::jobs;
 use crate::output::{complain, print};
 use anyhow::bail;
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{MergeError, Part, Trace, merge, merge_job, read_any, write_finished};
+use gpustall_trace::{MergeError, Part, Trace, merge, merge_job, write_finished};
 use std::fs;
 use std::process::ExitCode;
 
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
     let mut parts = Vec::new();
     for path in &args.traces {
         let label = path.display().to_string();
-        let mut outcome = read_any(path)?;
+        let mut outcome = read_trace(path)?;
         for warning in outcome.warnings {
             complain("warning", &format!("{label}: {warning}"));
             let note = format!("In {label}, {warning}.");

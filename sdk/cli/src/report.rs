@@ -1,13 +1,17 @@
 //! `gpustall report`.
 
 use crate::args::ReportArgs;
+use crate::input::read_trace;
 use crate::jobs::{self, groups};
-use crate::output::{complain, print};
+use crate::output::{complain, describe, print};
 use gpustall_diagnose::{REPORT_SCHEMA, Report, diagnose};
-use gpustall_trace::{Part, Trace, merge_job, read_any};
+use gpustall_trace::{Part, Trace, merge_job};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
+
+/// The version of this program.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A report, and the traces that it is of.
 struct Told {
@@ -32,10 +36,10 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let mut told: Vec<Option<Told>> = Vec::new();
     let mut held: Vec<Held> = Vec::new();
     for path in &args.traces {
-        let outcome = match read_any(path) {
+        let outcome = match read_trace(path) {
             Ok(outcome) => outcome,
             Err(error) => {
-                complain("error", &error.to_string());
+                complain("error", &describe(&error));
                 code = ExitCode::FAILURE;
                 continue;
             }
@@ -137,6 +141,15 @@ fn alone(path: &Path, trace: &Trace, warnings: &[String], fresh: bool) -> Told {
             for warning in warnings {
                 complain("warning", &format!("{label}: {warning}"));
             }
+            if let Some(other) = other_version(&trace.meta.recorder) {
+                complain(
+                    "warning",
+                    &format!(
+                        "{label}: recorded by version {other}, this is {VERSION}: the report in it may \
+                         be of another version; --fresh diagnoses anew"
+                    ),
+                );
+            }
             report
         }
         None => {
@@ -151,6 +164,14 @@ fn alone(path: &Path, trace: &Trace, warnings: &[String], fresh: bool) -> Told {
         ranks: String::new(),
         report,
     }
+}
+
+/// The version of a program that recorded, if it is another one than this. Recorders are joined as in
+/// `0.1.0 + gpustall-sidecar 0.1.0`; those of other programs carry no number.
+fn other_version(recorder: &str) -> Option<&str> {
+    let words = recorder.split_whitespace();
+    let number = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    words.filter(number).find(|&word| word != VERSION)
 }
 
 fn carried(trace: &Trace) -> Option<Report> {

@@ -155,6 +155,33 @@ fn the_carried_report_is_shown_unless_a_fresh_one_is_asked_for() {
 }
 
 #[test]
+fn a_report_of_another_version_is_called_one() {
+    let dir = dir();
+    let (path, _) = finished(dir.path(), "mlp");
+    let own = env!("CARGO_PKG_VERSION");
+    for (recorder, other) in [
+        (format!("{own} + gpustall-sidecar {own}"), None),
+        ("kineto (legacy)".to_owned(), None),
+        ("gpustall run 0.0.9".to_owned(), Some("0.0.9")),
+        (format!("{own} + gpustall-sidecar 0.0.8"), Some("0.0.8")),
+    ] {
+        let mut trace = read(&path).expect("it was just written").trace;
+        trace.meta.recorder.clone_from(&recorder);
+        write_finished(&path, &trace).expect("the directory is writable");
+        let said = stderr(&gpustall(&["report"], &[&path]));
+        match other {
+            None => assert_eq!(said, "", "{recorder}"),
+            Some(other) => {
+                assert!(said.starts_with("warning: "), "{said}");
+                assert!(said.contains(&format!("version {other},")), "{said}");
+                assert!(said.contains("--fresh diagnoses anew"), "{said}");
+            }
+        }
+        assert_eq!(stderr(&gpustall(&["report", "--fresh"], &[&path])), "");
+    }
+}
+
+#[test]
 fn json_is_the_report() {
     let dir = dir();
     let (path, report) = finished(dir.path(), "mlp");
@@ -333,6 +360,24 @@ fn finish_refuses_what_is_finished_and_what_it_cannot_write() {
         "{}",
         stderr(&output)
     );
+}
+
+#[test]
+fn finish_says_what_is_wrong_with_what_it_was_given() {
+    let dir = dir();
+    let said = |path: &Path| {
+        let output = gpustall(&["finish"], &[path]);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let missing = said(&dir.path().join("nope.trace.parts"));
+    assert!(missing.contains("cannot read"), "{missing}");
+    assert!(missing.contains("No such file"), "{missing}");
+    let (path, _) = finished(dir.path(), "mlp");
+    let text = said(&path);
+    assert!(text.contains("is finished already"), "{text}");
+    let report = format!("`gpustall report {}`", path.display());
+    assert!(text.contains(&report), "{text}");
 }
 
 #[test]

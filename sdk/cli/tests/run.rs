@@ -1,6 +1,7 @@
 //! `gpustall run` on jobs without a device: the job is as it is without us.
 
 use gpustall_trace::{State, read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -144,6 +145,70 @@ fn a_job_that_does_not_exist_or_cannot_be_run_has_the_codes_of_env() {
     assert!(!folder.path().join("train.trace.parts").exists());
 }
 
+/// What `gpustall run` starts where the job stands still until it is recorded: a job that cannot be run is
+/// told to the command by a file, which makes no report of it then.
+#[test]
+fn a_held_job_that_cannot_be_run_leaves_word() {
+    let folder = folder();
+    let plain = folder.path().join("train");
+    std::fs::write(&plain, "print(1)\n").expect("it can be written");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        .args(["start", "--"])
+        .arg(&plain)
+        .env("GPUSTALL_OUTPUT", folder.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the command starts");
+    let pid = rustix::process::Pid::from_child(&child);
+    let stopped = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED);
+    assert!(matches!(stopped, Ok(Some((_, status))) if status.stopped()));
+    assert!(!folder.path().join("refused").exists());
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("it stands still");
+    assert_eq!(child.wait().expect("it ends").code(), Some(126));
+    assert!(folder.path().join("refused").exists());
+}
+
+/// The same through `gpustall run`, with a program in the place of the sidecar that only lets the job go on.
+#[test]
+fn a_held_job_that_cannot_be_run_has_no_report_and_no_trace() {
+    if !rustix::process::geteuid().is_root() {
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "only root has its jobs held: run this as root"
+        );
+        eprintln!("SKIPPED: only root has its jobs held");
+        return;
+    }
+    let folder = folder();
+    // Written by another process: what this one has open for writing, no test beside it may run.
+    let script = "mkdir tools && cp \"$0\" tools/gpustall && cd tools && \
+                  printf '#!/bin/sh\\nkill -CONT \"$5\"\\n' > gpustall-sidecar && chmod 755 gpustall-sidecar";
+    let made = Command::new("sh")
+        .current_dir(folder.path())
+        .args(["-c", script, env!("CARGO_BIN_EXE_gpustall")])
+        .status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let job = folder.path().join("train");
+    std::fs::write(&job, "#!/nowhere/python\n").expect("it can be written");
+    // No permission, and no interpreter.
+    for (mode, code) in [(0o644, 126), (0o755, 127)] {
+        let mode = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(&job, mode).expect("it is ours");
+        let output = Command::new(folder.path().join("tools/gpustall"))
+            .current_dir(folder.path())
+            .args(["run", "--", "./train"])
+            .output()
+            .expect("the command starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(text(&output.stdout), "");
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+        assert!(said.contains("cannot run ./train"), "{said}");
+        assert!(!folder.path().join("train.trace.json.gz").exists());
+        assert!(!folder.path().join("train.trace.parts").exists());
+    }
+}
+
 #[test]
 fn what_keeps_us_from_running_the_job_has_a_code_that_no_job_has() {
     let folder = folder();
@@ -186,6 +251,14 @@ fn the_parts_of_a_killed_command_are_finished_by_hand() {
     child.kill().expect("it runs");
     child.wait().expect("it was started here");
     std::fs::write(folder.path().join("over"), "").expect("the job hears of it");
+    for command in ["report", "open"] {
+        let mut given = Command::new(env!("CARGO_BIN_EXE_gpustall"));
+        let output = given.arg(command).arg(&parts).output().expect("it starts");
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let advice = format!("`gpustall finish {}`", parts.display());
+        assert!(said.contains(&advice), "{said}");
+    }
     let finish = |folder: &Path| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpustall"));
         command

@@ -80,6 +80,7 @@ impl Timeline<'_> {
             batch: None,
             worker: None,
             keeps_workers: false,
+            iterable: false,
             span: self.clip(slice.span),
             cpu: None,
             unfinished: false,

@@ -65,6 +65,8 @@ pub(crate) struct Wait {
     pub(crate) worker: Option<Tid>,
     /// Whether the loader keeps its workers from one epoch to the next, as far as it says so.
     pub(crate) keeps_workers: bool,
+    /// Whether the loader's data set is iterated, not indexed, as far as it says so.
+    pub(crate) iterable: bool,
     pub(crate) span: Interval,
     /// CPU time of the waiting thread inside it.
     pub(crate) cpu: Option<Nanos>,

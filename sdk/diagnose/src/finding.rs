@@ -7,6 +7,7 @@ use crate::charge::{Account, Source, Stall};
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
+use crate::iterable;
 use crate::kernel_advice::KernelSigns;
 use crate::links::Chain;
 use crate::loaders::LoaderFacts;
@@ -196,7 +197,7 @@ impl Run<'_> {
         }
         let disk = facts.loader.and_then(|loader| loader.disk);
         facts.kernel.disk = disk.map(|disk| disk.known());
-        let remedy = remedy::remedy(&facts);
+        let remedy = iterable::suited(&facts, remedy::remedy(&facts));
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         Some(Finding {
             cause,

@@ -45,6 +45,7 @@ mod foreign;
 mod framework;
 mod group;
 mod id_map;
+mod iterable;
 mod job;
 mod kernel_advice;
 mod links;

@@ -24,6 +24,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) epoch_batches: u64,
     /// Whether its workers are kept from one epoch to the next, as far as that is known.
     pub(crate) keeps_workers: bool,
+    /// Whether its data set is iterated, not indexed, as far as that is known.
+    pub(crate) iterable: bool,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
     pub(crate) production: Option<Nanos>,
     /// How much of it is collate.
@@ -130,6 +132,7 @@ fn loader(
     LoaderFacts {
         key,
         keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
+        iterable: waits.iter().any(|wait| wait.iterable),
         epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
         row: Loader {
             name: timeline.loader_name(key).to_owned(),

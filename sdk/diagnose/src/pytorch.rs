@@ -8,7 +8,8 @@ use crate::need::Need;
 use crate::remedy::{Facts, Remedy};
 use gpustall_trace::Nanos;
 
-const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
+/// For a data set that is indexed.
+pub(crate) const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
     batch at a time, instead of item by item (the data set's __getitems__ gets the indices of a batch)";
 
 const CHEAPER_COLLATE: &str = "make a batch cheaper: most of it is collate_fn, so fill one tensor \

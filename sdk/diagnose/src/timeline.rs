@@ -155,6 +155,7 @@ impl<'a> Timeline<'a> {
             batch: integer(args, key.batch),
             worker: id(args, key.worker).map(Tid),
             keeps_workers: flag(args, key.persistent),
+            iterable: flag(args, key.iterable),
             span,
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),

@@ -170,6 +170,8 @@ pub mod arg {
     pub const FRAMEWORK: &str = "framework";
     /// True where the loader keeps its workers from one epoch to the next, as it was told to.
     pub const PERSISTENT: &str = "persistent_workers";
+    /// True where the loader's data set is iterated, not indexed: each worker iterates a copy of it.
+    pub const ITERABLE: &str = "iterable";
     /// OS thread id of the thread that runs the loop.
     pub const THREAD: &str = "thread";
     /// Position of the item in the data set.

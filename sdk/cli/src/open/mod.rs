@@ -5,16 +5,17 @@ mod serve;
 mod view;
 
 use crate::args::OpenArgs;
+use crate::input::read_trace;
 use crate::output::{complain, print};
 use anyhow::Context;
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{Trace, read_any, write_finished};
+use gpustall_trace::{Trace, write_finished};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Serves the trace until a browser has it, and says (or opens) the address at which it shows.
 pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
-    let outcome = read_any(&args.trace)?;
+    let outcome = read_trace(&args.trace)?;
     for warning in &outcome.warnings {
         complain("warning", &format!("{}: {warning}", args.trace.display()));
     }

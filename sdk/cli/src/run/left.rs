@@ -28,6 +28,11 @@ impl Job {
     }
 }
 
+/// Whether `path` is a folder of parts.
+pub(crate) fn is_parts(path: &Path) -> bool {
+    path.join(FILE).is_file()
+}
+
 /// One trace of the parts in `folder`.
 ///
 /// # Errors

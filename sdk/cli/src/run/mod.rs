@@ -18,7 +18,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub(crate) use left::trace as trace_of_parts;
+pub(crate) use left::{is_parts, trace as trace_of_parts};
 pub(crate) use start::start;
 
 /// What `gpustall run` exits with where the job did not run because of us, as env and timeout do.
@@ -60,6 +60,11 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     counters.finish();
     let mut notes = Vec::new();
     notes.extend(beside.finish());
+    if start::was_refused(parts.folder()) {
+        // It said why itself. There is nothing to report on.
+        parts.remove();
+        return Ok(ExitCode::from(ended));
+    }
     notes.extend(hook.absent(args));
     // Whatever happens from here on, the job's own end is what the caller gets to see.
     if let Err(error) = report(&parts, &name, job.pid(), start, notes, &output) {

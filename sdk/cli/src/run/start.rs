@@ -2,12 +2,16 @@
 
 use crate::args::StartArgs;
 use crate::output::complain;
+use gpustall_inject::OUTPUT_VARIABLE;
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, waitpid};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
+
+/// What [`start`] leaves with the parts of a job that it could not start.
+const REFUSED: &str = "refused";
 
 /// In the child: stops, and once it is continued becomes the job.
 pub(crate) fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
@@ -16,7 +20,15 @@ pub(crate) fn start(args: &StartArgs) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no command");
     };
     let error = Command::new(program).args(rest).exec();
+    if let Some(folder) = std::env::var_os(OUTPUT_VARIABLE) {
+        let _ = std::fs::write(Path::new(&folder).join(REFUSED), "");
+    }
     Ok(refused(program, &error))
+}
+
+/// Whether a job whose parts are in `folder` could not be started by [`start`].
+pub(super) fn was_refused(folder: &Path) -> bool {
+    folder.join(REFUSED).exists()
 }
 
 /// Says why a job could not be started. Returns the exit code that env and timeout have for it.

@@ -19,6 +19,9 @@ _MOST_PLACES = 6
 _OWN = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
+#: PyTorch's `_DatasetKind.Iterable`.
+_ITERABLE = 1
+
 _numbers = itertools.count(1)
 _count = itertools.count(1)
 #: Numbers of data sets and samplers, by their addresses.
@@ -137,6 +140,7 @@ def number(made, loader):
                 "made": made.at,
                 "dataset": type(dataset).__name__,
                 "of": "%d %s" % (_serial(dataset), _sampler(loader)),
+                "iterable": getattr(loader, "_dataset_kind", None) == _ITERABLE,
                 **known,
             }
         )

@@ -154,6 +154,7 @@ mod tests {
                 dataset: "Rows".to_owned(),
                 of: (*data).to_owned(),
                 persistent_workers: false,
+                iterable: false,
             };
             recording.loaders.insert(number, loader);
             for &(start, end) in *loops {

@@ -134,6 +134,8 @@ pub(super) struct LoaderInfo {
     /// What it reads, and in which order: alike if it is the same data set and sampler.
     pub(super) of: String,
     pub(super) persistent_workers: bool,
+    /// Whether the data set is an IterableDataset.
+    pub(super) iterable: bool,
 }
 
 /// A loop over a loader.

@@ -4,7 +4,7 @@
 use super::parts;
 use gpustall_diagnose::diagnose;
 use gpustall_trace::vocab::{arg, cat};
-use gpustall_trace::{MonoTime, Pid, Slice, Trace};
+use gpustall_trace::{MonoTime, Pid, Slice, Trace, Value};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -111,6 +111,38 @@ fn steps_go_from_call_to_call_and_evaluation_is_a_kind_of_its_own() {
         assert_eq!(inside, Some(name == "in-process"));
         let workers = if name == "in-process" { 0 } else { 4 };
         assert_eq!(report.workers.len(), workers, "{name}");
+    }
+}
+
+#[test]
+fn a_loader_says_whether_its_data_set_is_iterated() {
+    let folder = tempfile::tempdir().expect("the directory for temporary files is writable");
+    for entry in std::fs::read_dir(recorded("in-process")).expect("it was recorded") {
+        let (path, name) = entry
+            .map(|of| (of.path(), of.file_name()))
+            .expect("it is listed");
+        let mut bytes = std::fs::read(&path).expect("it is read");
+        if path.extension().is_some_and(|of| of == "details") {
+            let text = String::from_utf8(bytes).expect("it is text");
+            let of_rows = "\"dataset\": \"Rows\"";
+            assert!(text.contains(of_rows));
+            bytes = text
+                .replace(of_rows, &format!("{of_rows}, \"iterable\": true"))
+                .into();
+        }
+        std::fs::write(folder.path().join(name), bytes).expect("it is written");
+    }
+    for (trace, iterable) in [
+        (trace("in-process"), false),
+        (trace_of(folder.path()), true),
+    ] {
+        let says = |slice: &Slice| {
+            let key = trace.strings.find(arg::ITERABLE);
+            let mut args = slice.args.iter();
+            args.any(|&(of, value)| Some(of) == key && matches!(value, Value::Bool(true)))
+        };
+        assert!(of(&trace, cat::DATA_WAIT).count() > 0);
+        assert!(of(&trace, cat::DATA_WAIT).all(|wait| says(wait) == iterable));
     }
 }
 

@@ -7,7 +7,7 @@ use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
 use super::loaders::Identities;
 use super::loops::{Loop, Outcome, StepEnd, loops};
-use super::record::{Kind, Mark, Recording};
+use super::record::{Kind, LoaderInfo, Mark, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,7 +59,8 @@ pub(super) fn trace(
         drawing,
         loaders: names,
         kinds,
-        keep: keep(trainer),
+        keep: those(trainer, |loader| loader.persistent_workers),
+        iterate: those(trainer, |loader| loader.iterable),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
@@ -90,10 +91,10 @@ fn unmarked_workers(loops: &[Loop], workers: &[&Recording]) -> Option<String> {
     })
 }
 
-fn keep(trainer: &Recording) -> BTreeSet<u32> {
-    let loaders = trainer.loaders.values();
-    let keep = loaders.filter(|loader| loader.persistent_workers);
-    keep.map(|loader| loader.number).collect()
+/// The loaders that are so.
+fn those(trainer: &Recording, are: impl Fn(&LoaderInfo) -> bool) -> BTreeSet<u32> {
+    let loaders = trainer.loaders.values().filter(|loader| are(loader));
+    loaders.map(|loader| loader.number).collect()
 }
 
 struct Story {
@@ -103,6 +104,8 @@ struct Story {
     kinds: Kinds,
     /// Loaders that keep their workers.
     keep: BTreeSet<u32>,
+    /// Loaders whose data set is an IterableDataset.
+    iterate: BTreeSet<u32>,
     batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
@@ -172,6 +175,9 @@ impl Story {
             args.push((arg::STEP, Value::U64(step)));
             if self.keep.contains(&of.info.loader) {
                 args.push((arg::PERSISTENT, Value::Bool(true)));
+            }
+            if self.iterate.contains(&of.info.loader) {
+                args.push((arg::ITERABLE, Value::Bool(true)));
             }
             match call.outcome {
                 Outcome::Open => {
