@@ -14,6 +14,8 @@ pub(crate) struct Signs {
     pub(crate) loader: bool,
     /// Most of the loss is before kernels that replays of graphs launched.
     pub(crate) graphs: bool,
+    /// The program marks what it does with the SDK.
+    pub(crate) sdk: bool,
 }
 
 /// What to change; empty for causes of data, which have advice of their own.
@@ -138,6 +140,9 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
             "record steps, so that the next report says more: give the profiler a schedule and call \
              its step() in every iteration, or run under gpustall."
         }
+        (Cause::Host, Burn) if !signs.sdk => {
+            "record steps, so that the next report says more: nothing marks them here."
+        }
         (Cause::Host, Burn) => {
             "record steps, so that the next report says more: wrap the loader with \
              instrument::loader."
@@ -145,6 +150,9 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
         (Cause::Unknown, PyTorch) => {
             "find what the program does there: mark it with torch.profiler.record_function, and \
              record again."
+        }
+        (Cause::Unknown, Burn) if !signs.sdk => {
+            "find what the program does there: nothing that was recorded says it."
         }
         (Cause::Unknown, Burn) => {
             "find what the program does there: mark it with instrument::phase, and record again."

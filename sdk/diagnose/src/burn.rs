@@ -2,6 +2,7 @@
 
 use crate::advice::advice;
 use crate::cause::Cause;
+use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::remedy::{Facts, Remedy};
 use crate::rules::WORKERS_BUSY_SHARE;
@@ -9,6 +10,18 @@ use crate::worker_counts::enough;
 
 const CHEAPER: &str = "make a batch cheaper: index the data directly if it is in memory, or let one \
     item be a whole batch";
+
+const CHEAPER_COLLATE: &str = "make a batch cheaper: most of it is the Batcher's batch(), so write all \
+    items into one buffer there and make one tensor of it, instead of one for each item, and do the work \
+    that can be done once in the data set";
+
+/// What makes a batch cheaper.
+fn cheaper(facts: &Facts<'_>) -> &'static str {
+    match facts.is_of_collate() {
+        true => CHEAPER_COLLATE,
+        false => CHEAPER,
+    }
+}
 
 const END: &str = "more workers do not help: the next() that ends an epoch takes the time. See what the \
     data set and the batcher do after their last item.";
@@ -37,14 +50,15 @@ pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> Remedy {
 }
 
 fn in_process(facts: &Facts<'_>) -> Remedy {
+    let cheaper = cheaper(facts);
     let Some(need) = facts.need() else {
-        return format!("make batches on workers, .num_workers(n), or {CHEAPER}.").into();
+        return format!("make batches on workers, .num_workers(n), or {cheaper}.").into();
     };
     let (cost, enough) = (need.cost(), need.workers);
     let set = format!("make batches on workers, .num_workers({enough})");
     if need.fits {
         let text = format!(
-            "{set}: {cost}, so {}, with {:.1} CPUs beside {}{}. Or {CHEAPER}.",
+            "{set}: {cost}, so {}, with {:.1} CPUs beside {}{}. Or {cheaper}.",
             count(enough, "worker keeps up", "workers keep up"),
             need.cpus,
             facts.trainers_own("the trainer"),
@@ -54,11 +68,11 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
     } else if need.gains {
         let limited = need.limited();
         let may_use = may_use(facts.cpus);
-        let text = format!("{set}: {limited}{may_use}; {cost}. Or {CHEAPER}.");
+        let text = format!("{set}: {limited}{may_use}; {cost}. Or {cheaper}.");
         Remedy::with_workers(text, enough)
     } else {
         format!(
-            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+            "{cheaper}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
              {:.1} beside {}.",
             facts.cpus,
             need.cpus,
@@ -69,18 +83,19 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
 }
 
 fn with_workers(facts: &Facts<'_>) -> Remedy {
+    let cheaper = cheaper(facts);
     let have = facts.have;
     if let Some(share) = facts.contended {
         return contended(facts, have, share);
     }
     if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(facts, have, |n| format!(".num_workers({n})"), CHEAPER);
+        return worker_limit(facts, have, |n| format!(".num_workers({n})"), cheaper);
     }
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
         return format!(
             "the workers are in get and collate for only {} of the window: before adding more, \
-             see what holds them. And {CHEAPER}.",
+             see what holds them. And {cheaper}.",
             percent(busy)
         )
         .into();
@@ -89,7 +104,7 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
     match more.filter(|_| !facts.crowded) {
         Some(need) if need.fits => {
             let text = format!(
-                ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside {}{}. Or {CHEAPER}.",
+                ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside {}{}. Or {cheaper}.",
                 need.workers,
                 need.cost(),
                 need.cpus,
@@ -100,7 +115,7 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         }
         Some(need) if need.gains => {
             let text = format!(
-                ".num_workers({}) instead of {have}: {}{}; {}. Or {CHEAPER}.",
+                ".num_workers({}) instead of {have}: {}{}; {}. Or {cheaper}.",
                 need.workers,
                 need.limited(),
                 may_use(facts.cpus),
@@ -109,7 +124,7 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
             Remedy::with_workers(text, need.workers)
         }
         Some(need) => format!(
-            "{CHEAPER}. More workers would need more CPUs than the {} that this job may use: {}, \
+            "{cheaper}. More workers would need more CPUs than the {} that this job may use: {}, \
              so {:.1} beside {}.",
             facts.cpus,
             need.cost(),
@@ -118,11 +133,11 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         )
         .into(),
         None if !facts.counts.is_empty() && !facts.crowded => {
-            format!("{CHEAPER}: more workers than the {have} are not predicted to be faster.")
+            format!("{cheaper}: more workers than the {have} are not predicted to be faster.")
                 .into()
         }
-        None => facts.no_more(CHEAPER).map_or_else(
-            || format!("{CHEAPER}; or more workers, .num_workers(n), where CPUs are free.").into(),
+        None => facts.no_more(cheaper).map_or_else(
+            || format!("{cheaper}; or more workers, .num_workers(n), where CPUs are free.").into(),
             Remedy::from,
         ),
     }
@@ -167,6 +182,7 @@ pub(crate) fn worker_limit(
 
 /// Workers that are short of CPUs: more of them make no batch sooner.
 fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
+    let cheaper = cheaper(facts);
     let why = format!(
         "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
          more of them do not help",
@@ -178,6 +194,7 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
             let who = facts.kernel.foreign_holder().unwrap_or_default();
             format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere.")
         }
+        _ if facts.kernel.by_recording() => RECORDING_BESIDE.to_owned(),
         Some(fitting) if fitting < have => {
             format!(" .num_workers({fitting}) instead of {have} would do.")
         }
@@ -185,7 +202,7 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
         None => String::new(),
     };
     Remedy::of_fewer(format!(
-        "{CHEAPER}, or give the job more CPUs: {why}.{room}"
+        "{cheaper}, or give the job more CPUs: {why}.{room}"
     ))
 }
 

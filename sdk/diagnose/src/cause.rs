@@ -265,12 +265,18 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// The severity of losing `share` (0..1) of the window; `None` below 5 %, which is no finding.
+    /// The severity of losing `share` (0..1) of the window; `None` below 5 %, which is no finding. It
+    /// goes by the share as it is printed: 9.96 % are 10 % there.
     pub fn of(share: f64) -> Option<Severity> {
-        match share {
-            s if s >= 0.20 => Some(Severity::High),
-            s if s >= 0.10 => Some(Severity::Medium),
-            s if s >= 0.05 => Some(Severity::Low),
+        let percent = share * 100.0;
+        match if percent >= 9.95 {
+            percent.round()
+        } else {
+            percent
+        } {
+            p if p >= 20.0 => Some(Severity::High),
+            p if p >= 10.0 => Some(Severity::Medium),
+            _ if share >= 0.05 => Some(Severity::Low),
             _ => None,
         }
     }
@@ -324,5 +330,19 @@ mod tests {
         assert_eq!(Severity::of(0.05), Some(Severity::Low));
         assert_eq!(Severity::of(0.10), Some(Severity::Medium));
         assert_eq!(Severity::of(0.20), Some(Severity::High));
+    }
+
+    #[test]
+    fn the_severity_is_that_of_the_share_that_is_printed() {
+        use crate::links::percent;
+        for (share, text, severity) in [
+            (0.0994, "9.9 %", Severity::Low),
+            (0.0998, "10 %", Severity::Medium),
+            (0.194, "19 %", Severity::Medium),
+            (0.196, "20 %", Severity::High),
+        ] {
+            assert_eq!(percent(share), text);
+            assert_eq!(Severity::of(share), Some(severity), "{text}");
+        }
     }
 }

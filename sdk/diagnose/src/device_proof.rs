@@ -2,6 +2,7 @@
 
 use crate::advice::Signs;
 use crate::charge::{Account, Stall};
+use crate::framework::uses_sdk;
 use crate::piece::PieceKind;
 use crate::stats::Distribution;
 use crate::tally::Tally;
@@ -118,6 +119,7 @@ impl Proof {
         let half = Nanos::new(self.copies.time.get() / 2);
         let most = |part: Nanos| self.copies.count > 0 && part > half;
         Signs {
+            sdk: uses_sdk(timeline),
             to_host: most(self.copies.to_host),
             on_device: most(self.copies.on_device),
             loader,

@@ -2,7 +2,7 @@
 
 use crate::device::Devices;
 use crate::events::Role;
-use crate::framework::marked;
+use crate::framework::{Framework, marked, uses_sdk};
 use crate::maker::{Maker, maker};
 use crate::report::{Evidence, Loader, Missing};
 use crate::threads::Lane;
@@ -52,6 +52,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         || (timeline.steps.is_empty() && !devices.is_empty());
     let have = have.iter().filter(|(there, _)| *there);
     let hooked = marked(timeline.trace);
+    let sdk = uses_sdk(timeline);
     let mut missing = Vec::new();
     let mut miss = |is: bool, what: &str, adds: &str, how: &str| {
         if is {
@@ -66,8 +67,13 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         timeline.steps.is_empty() && !devices.is_empty(),
         "steps",
         "which causes lie on the thread that trains; until then they are `host` or `data`",
-        "give the profiler a schedule and call its step() in every iteration, or wrap the loader with \
-         instrument::loader",
+        match (sdk, Framework::of(timeline.trace)) {
+            (_, Framework::PyTorch) => {
+                "give the profiler a schedule and call its step() in every iteration"
+            }
+            (true, Framework::Burn) => "wrap the loader with instrument::loader",
+            (false, Framework::Burn) => "",
+        },
     );
     miss(
         !devices.is_empty() && devices.calls.is_empty(),
@@ -76,7 +82,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         "",
     );
     miss(
-        !foreign && !hooked && (untagged || (!stages && !timeline.waits.is_empty())),
+        sdk && !foreign && (untagged || (!stages && !timeline.waits.is_empty())),
         "batch tags",
         "which worker made each batch, and in which stage",
         "wrap the batcher with instrument::batcher and the data set with instrument::dataset",
@@ -88,7 +94,7 @@ pub(crate) fn evidence(timeline: &Timeline<'_>, devices: &Devices, loaders: &[Lo
         "",
     );
     miss(
-        timeline.phases.is_empty() && !foreign && !hooked,
+        sdk && timeline.phases.is_empty() && !foreign,
         "phases",
         "which part of the step the rest is",
         "mark them: let _forward = instrument::phase(\"forward\")",

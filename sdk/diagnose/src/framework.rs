@@ -1,5 +1,6 @@
 //! The framework that ran, in whose words a remedy is said.
 
+use crate::timeline::Timeline;
 use gpustall_trace::{Trace, vocab};
 
 /// A framework.
@@ -13,6 +14,15 @@ pub(crate) enum Framework {
 pub(crate) fn marked(trace: &Trace) -> bool {
     let has = |text| trace.strings.find(text).is_some();
     has(vocab::arg::FRAMEWORK) && has(vocab::PYTORCH)
+}
+
+/// Whether the program marks what it does with the SDK: only then is it told to mark more with it. Jobs
+/// under `gpustall run`, files of other profilers and the sidecar's alone do not.
+pub(crate) fn uses_sdk(timeline: &Timeline<'_>) -> bool {
+    const OTHERS: [&str; 4] = ["gpustall run", "gpustall-sidecar", "kineto", "chrome"];
+    let mut recorders = timeline.trace.meta.recorder.split(" + ");
+    let own = recorders.any(|of| !OTHERS.iter().any(|other| of.starts_with(other)));
+    own && !timeline.foreign && !marked(timeline.trace)
 }
 
 impl Framework {

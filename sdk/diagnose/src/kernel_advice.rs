@@ -3,6 +3,7 @@
 use crate::cause::Cause;
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
+use crate::framework::uses_sdk;
 use crate::links::percent;
 use crate::rules::BlockedOn;
 use crate::state_links::by_name;
@@ -18,6 +19,9 @@ const OWN_MIN_SHARE: f64 = 0.5;
 /// Another one is named that had the CPU for at least this share of that time.
 const HOLDER_MIN_SHARE: f64 = 0.25;
 
+/// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
+const OWN_NAMES: &str = "gpustall";
+
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct KernelSigns {
@@ -25,12 +29,16 @@ pub(crate) struct KernelSigns {
     holder: Option<(String, f64)>,
     /// Share of that time in which the job's own workers had it.
     own_workers: f64,
+    /// Share of that time in which gpustall itself had it.
+    recording: f64,
     /// Who ended most of the waits on locks.
     waker: Option<(String, f64)>,
     /// What most of the blocked time was for.
     blocked: Option<BlockedOn>,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
     reclaims: bool,
+    /// The program's own words for a mark that names a place in the next recording.
+    mark: Option<&'static str>,
     /// What is known of the disk with more readers at once, where batches wait for one.
     pub(crate) disk: Option<Known>,
 }
@@ -46,6 +54,13 @@ impl KernelSigns {
         // Nobody is told to stop his own job.
         let mut others = states.held_by.clone();
         others.retain(|(_, tid), _| tid.is_none_or(|tid| timeline.kernel.get(tid).is_none()));
+        // Nor the recorder that it runs under.
+        let recording = by_name(timeline, &states.held_by);
+        let recording = recording
+            .iter()
+            .filter(|(name, _)| name.starts_with(OWN_NAMES));
+        let recording: Nanos = recording.map(|&(_, ns)| ns).sum();
+        others.retain(|&(name, _), _| !timeline.trace.text(name).starts_with(OWN_NAMES));
         let workers: BTreeSet<Tid> = timeline
             .serves
             .keys()
@@ -65,9 +80,16 @@ impl KernelSigns {
         Self {
             holder: first(&others, states.waiting),
             own_workers: own.share_of(states.waiting),
+            recording: recording.share_of(states.waiting),
             waker: first(&states.woken_by, locks),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
+            mark: match uses_sdk(timeline) {
+                true => Some("instrument::phase"),
+                // Another profiler records these; gpustall run does not.
+                false => (timeline.foreign && Framework::of(timeline.trace) == PyTorch)
+                    .then_some("torch.profiler.record_function"),
+            },
             disk: None,
         }
     }
@@ -82,9 +104,19 @@ impl KernelSigns {
         self.own_workers >= OWN_MIN_SHARE
     }
 
-    /// Who had the CPU, if it was not the job's workers.
+    /// Whether gpustall is who had the CPU, more than any other program and the job's workers.
+    pub(crate) fn by_recording(&self) -> bool {
+        let other = self.holder.as_ref().map_or(0.0, |&(_, share)| share);
+        let most = self.recording >= other && self.recording >= HOLDER_MIN_SHARE;
+        most && !self.by_own_workers()
+    }
+
+    /// Who had the CPU, if it was neither the job's workers nor gpustall.
     pub(crate) fn foreign_holder(&self) -> Option<&str> {
         let holder = self.holder.as_ref().filter(|_| !self.by_own_workers())?;
+        if self.by_recording() {
+            return None;
+        }
         (holder.1 >= HOLDER_MIN_SHARE).then_some(holder.0.as_str())
     }
 }
@@ -193,6 +225,15 @@ fn lock(framework: Framework, signs: &KernelSigns) -> String {
     )
 }
 
+/// What to do where gpustall is who had the CPU.
+const RECORDING: &str = "gpustall itself has its CPU: that is the cost of recording, and the job by itself \
+    does not pay it, so nothing in the job is to be changed for it. `gpustall run --no-sidecar` records \
+    without the sidecar, and shows what the job takes without it; or give the sidecar another CPU.";
+
+/// The same, within what is said to workers that are short of CPUs.
+pub(crate) const RECORDING_BESIDE: &str = " gpustall itself had the CPU for much of that: it is the cost of \
+    recording, which `gpustall run --no-sidecar` or another CPU for the sidecar avoids.";
+
 fn preempted(framework: Framework, signs: &KernelSigns, workers: Option<(u64, u64)>) -> String {
     if signs.by_own_workers() {
         let fewer = match (workers, framework) {
@@ -207,6 +248,9 @@ fn preempted(framework: Framework, signs: &KernelSigns, workers: Option<(u64, u6
         return format!(
             "the loader's own workers have its CPU: {fewer}; or give the job more CPUs."
         );
+    }
+    if signs.by_recording() {
+        return RECORDING.to_owned();
     }
     let who = match signs.foreign_holder() {
         Some(name) => format!("{name} has its CPU: stop it or move it elsewhere"),
@@ -239,5 +283,8 @@ fn blocked(signs: &KernelSigns) -> String {
         }
         _ => "find what it waits for".to_owned(),
     };
-    format!("{what}. Mark the place (instrument::phase), so that the next recording names it.")
+    let mark = signs.mark.map_or(String::new(), |mark| {
+        format!(" Mark the place ({mark}), so that the next recording names it.")
+    });
+    format!("{what}.{mark}")
 }

@@ -5,7 +5,7 @@ use crate::events::{LoaderKey, Role, Wait};
 use crate::maker::{Maker, maker};
 use crate::report::{Loader, Queue};
 use crate::rules::{BlockedOn, ThreadState};
-use crate::stages::Stage;
+use crate::stages::{Stage, StageKind};
 use crate::stats::{Distribution, mean, round_share};
 use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
@@ -28,6 +28,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) iterable: bool,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
     pub(crate) production: Option<Nanos>,
+    /// How much of it is collate.
+    pub(crate) production_collate: Nanos,
     /// Mean CPU time of those stages; `None` unless all of them say it.
     pub(crate) production_cpu: Option<Nanos>,
     /// Mean time in them in which their thread was ready and waited for a CPU; `None` unless all of
@@ -95,6 +97,7 @@ fn loader(
     let (mut made, mut production) = (0, Nanos::ZERO);
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
     let (mut ready, mut ready_known) = (Nanos::ZERO, true);
+    let mut collate = Nanos::ZERO;
     let (mut read, mut tracks) = (Nanos::ZERO, BTreeSet::new());
     for wait in waits {
         match maker(timeline, wait) {
@@ -105,6 +108,9 @@ fn loader(
         let mut stages = Nanos::ZERO;
         for stage in stages_of(timeline, wait) {
             stages += stage.span.len();
+            if stage.kind == StageKind::Collate {
+                collate += stage.span.len();
+            }
             let spent = spent(timeline, stage);
             cpu_known &= spent.cpu.is_some() || stage.unfinished;
             cpu += spent.cpu.unwrap_or_default();
@@ -138,6 +144,7 @@ fn loader(
             queue: queue(timeline, judged, key, waits),
         },
         production: (made > 0).then(|| mean(production, made)),
+        production_collate: mean(collate, made.max(1)),
         production_cpu: (made > 0 && cpu_known).then(|| mean(cpu, made)),
         production_ready: (made > 0 && ready_known).then(|| mean(ready, made)),
         production_read: mean(read, made.max(1)),

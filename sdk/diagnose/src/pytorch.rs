@@ -2,6 +2,7 @@
 
 use crate::burn::worker_limit;
 use crate::cause::Cause;
+use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::need::Need;
 use crate::remedy::{Facts, Remedy};
@@ -10,6 +11,18 @@ use gpustall_trace::Nanos;
 /// For a data set that is indexed.
 pub(crate) const CHEAPER: &str = "make a batch cheaper: index tensors that are in memory directly, a whole \
     batch at a time, instead of item by item (the data set's __getitems__ gets the indices of a batch)";
+
+const CHEAPER_COLLATE: &str = "make a batch cheaper: most of it is collate_fn, so fill one tensor \
+    for the whole batch there instead of joining many small ones, and do the work that can be done once \
+    in the data set, before training";
+
+/// What makes a batch cheaper.
+fn cheaper(facts: &Facts<'_>) -> &'static str {
+    match facts.is_of_collate() {
+        true => CHEAPER_COLLATE,
+        false => CHEAPER,
+    }
+}
 
 const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch to the next, and their \
     open files and imports with them; fewer workers start sooner. Where they are spawned, each imports \
@@ -29,6 +42,7 @@ const END_KEPT: &str = "more workers do not help: the next() that ends an epoch 
 
 /// What to change where batches are waited for.
 pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
+    let cheaper = cheaper(facts);
     if facts.cause == Cause::DataStartup {
         let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
         return if kept { STARTUP_KEPT } else { STARTUP }.into();
@@ -44,13 +58,13 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     if !facts.known && !facts.workers_known {
         return format!(
             "make batches ahead of the step: a DataLoader with num_workers > 0 and \
-             persistent_workers=True. Or {CHEAPER}."
+             persistent_workers=True. Or {cheaper}."
         )
         .into();
     }
     let have = facts.have;
     if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(facts, have, |n| format!("num_workers={n}"), CHEAPER);
+        return worker_limit(facts, have, |n| format!("num_workers={n}"), cheaper);
     }
     if let Some(share) = facts
         .contended
@@ -60,7 +74,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     }
     if facts.cause == Cause::DataCompute {
         return format!(
-            "{CHEAPER}; the workers compute, and there is no CPU for one more, or they are not all busy."
+            "{cheaper}; the workers compute, and there is no CPU for one more, or they are not all busy."
         )
         .into();
     }
@@ -69,7 +83,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
         .filter(|need| need.gains && need.workers > have && !facts.crowded);
     if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
         let text = format!(
-            "num_workers={}{}: {}; a step {} is predicted. Or {CHEAPER}.",
+            "num_workers={}{}: {}; a step {} is predicted. Or {cheaper}.",
             need.workers,
             instead(have),
             need.cost(),
@@ -77,7 +91,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
         );
         return Remedy::with_workers(text, need.workers);
     }
-    if let Some(text) = facts.no_more(CHEAPER) {
+    if let Some(text) = facts.no_more(cheaper) {
         return text.into();
     }
     let rest = facts.rest.map_or(String::new(), |rest| {
@@ -85,22 +99,24 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     });
     format!(
         "the workers do not keep up{rest}: raise num_workers while CPUs are free, and \
-         prefetch_factor if batches take unequally long. Or {CHEAPER}."
+         prefetch_factor if batches take unequally long. Or {cheaper}."
     )
     .into()
 }
 
 /// Workers that are short of CPUs.
 fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
+    let cheaper = cheaper(facts);
     let fitting = facts.fitting().filter(|&fitting| fitting < facts.have);
     let who = match (facts.kernel.foreign_holder(), fitting) {
         (Some(who), _) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+        (None, _) if facts.kernel.by_recording() => RECORDING_BESIDE.to_owned(),
         (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
         (None, None) => String::new(),
     };
     let text = format!(
         "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
-         their time in a batch, so more of them do not help.{who} Or {CHEAPER}.",
+         their time in a batch, so more of them do not help.{who} Or {cheaper}.",
         percent(share)
     );
     Remedy::of_fewer(text)
@@ -114,10 +130,11 @@ fn instead(have: u64) -> String {
 }
 
 fn in_process(facts: &Facts<'_>) -> Remedy {
+    let cheaper = cheaper(facts);
     let Some(need) = facts.need() else {
         return format!(
             "make batches on workers: DataLoader(..., num_workers=n, persistent_workers=True). Or \
-             {CHEAPER}."
+             {cheaper}."
         )
         .into();
     };
@@ -126,12 +143,12 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
         "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True)"
     );
     if !need.fits && need.gains {
-        let text = format!("{set}: {}; {cost}. Or {CHEAPER}.", need.limited());
+        let text = format!("{set}: {}; {cost}. Or {cheaper}.", need.limited());
         return Remedy::with_workers(text, enough);
     }
     if !need.fits {
         return format!(
-            "{CHEAPER}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+            "{cheaper}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
              {:.1} beside {}.",
             facts.cpus,
             need.cpus,
@@ -144,7 +161,7 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
         cpus => format!(" (this job may use {cpus} CPUs)"),
     };
     let text = format!(
-        "{set}{free}: {cost}. With {}. Or {CHEAPER}.",
+        "{set}{free}: {cost}. With {}. Or {cheaper}.",
         steps(facts, need)
     );
     Remedy::with_workers(text, enough)

@@ -70,6 +70,13 @@ impl Facts<'_> {
         (self.crew > 0).then(|| sum / self.crew as f64)
     }
 
+    /// Whether most of what a batch takes to make is collate: then that is what is to be cheaper.
+    pub(crate) fn is_of_collate(&self) -> bool {
+        let collate = self.loader.map(|of| (of.production_collate, of.production));
+        let (collate, made) = collate.unwrap_or_default();
+        made.is_some_and(|made| collate.share_of(made) > 0.5)
+    }
+
     /// Whether most of the loss is waits for the end of an epoch.
     pub(crate) fn is_of_ends(&self) -> bool {
         self.ends_epochs > 0.5

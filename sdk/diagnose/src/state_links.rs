@@ -8,6 +8,7 @@ use crate::stats::round_share;
 use crate::threads::{StateSums, What, Who};
 use crate::timeline::Timeline;
 use gpustall_trace::Nanos;
+use gpustall_trace::vocab::state;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -79,7 +80,11 @@ pub(crate) fn links(
 
 /// `blocked in file read (folio_wait_bit_common)`.
 pub(crate) fn blocked_in(timeline: &Timeline<'_>, &(_, class, function): &What) -> String {
-    let class = timeline.trace.text(class);
+    let class = match timeline.trace.text(class) {
+        // The state of the thread, where its wait has no class: not the wait class `sleep`.
+        state::SLEEPING | state::UNINTERRUPTIBLE => "something that was not recorded",
+        class => class,
+    };
     match function.map(|function| timeline.trace.text(function)) {
         Some(function) if !function.is_empty() => format!("blocked in {class} ({function})"),
         _ => format!("blocked in {class}"),

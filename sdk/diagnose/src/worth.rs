@@ -33,7 +33,7 @@ pub(crate) fn worth(
     without: Option<&Prediction>,
     least: &str,
 ) -> Worth {
-    let Some(without) = without else {
+    let Some(without) = without.filter(|_| !facts.is_of_recording()) else {
         return Worth::default();
     };
     let mean = match without.steady {
@@ -123,6 +123,12 @@ fn granted(facts: &Facts<'_>) -> String {
 }
 
 impl Facts<'_> {
+    /// Whether the loss is that of recording: without gpustall the job does not have it, and gains nothing.
+    fn is_of_recording(&self) -> bool {
+        let short_of_cpus = matches!(self.cause, Cause::HostPreempted | Cause::DataContended);
+        short_of_cpus && self.kernel.by_recording()
+    }
+
     /// The step without what this finding charges, where batches are made while the trainer is at
     /// work: a batch costs its workers less by the share of the waits that the finding is, and what
     /// is left of it is seen only where it takes longer than the rest of the step.

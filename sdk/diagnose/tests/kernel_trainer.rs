@@ -28,6 +28,53 @@ fn a_trainer_without_a_cpu_is_preempted_outside_of_the_loader_and_in_marked_phas
 }
 
 #[test]
+fn a_trainer_whose_cpu_gpustall_has_is_told_that_this_is_the_cost_of_recording() {
+    let held_by = |sidecar: u64| {
+        run(2, |b, (start, _)| {
+            let compute = start + WAIT;
+            let (middle, end) = (compute + sidecar, compute + 4_000);
+            b.off(100, preempted("gpustall-sideca", 900), (compute, middle));
+            b.off(100, preempted("spinner", 901), (middle + 1, end + 1));
+        })
+    };
+    let finding = |report: &gpustall_diagnose::Report| {
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|of| of.cause == Cause::HostPreempted);
+        finding.expect("it is one").clone()
+    };
+    let report = held_by(3_000);
+    let own = finding(&report);
+    assert!(own.remedy.contains("cost of recording"), "{report}");
+    assert!(own.remedy.contains("gpustall run --no-sidecar"), "{report}");
+    assert!(!own.remedy.contains("stop it"), "{report}");
+    // The job by itself gains nothing.
+    assert_eq!((own.predicted_step_ns, own.step_ns), (None, None));
+    // Where it is the smaller part, the other one is who is named.
+    let report = held_by(1_500);
+    let other = finding(&report);
+    assert!(other.remedy.starts_with("spinner has its CPU"), "{report}");
+    assert!(other.predicted_step_ns.is_some(), "{report}");
+}
+
+#[test]
+fn workers_whose_cpu_gpustall_has_are_told_so_and_no_gain() {
+    for more in [false, true] {
+        let mut trace = common::planted::trace(2, |b, span| {
+            b.off(101, preempted("gpustall-sideca", 900), span);
+        });
+        if more {
+            trace.strings.intern(gpustall_trace::vocab::arg::FRAMEWORK);
+            trace.strings.intern(gpustall_trace::vocab::PYTORCH);
+        }
+        let report = diagnose(&trace);
+        let finding = &report.findings[0];
+        assert_eq!(finding.cause, Cause::DataContended, "{report}");
+        assert!(!finding.remedy.contains("gpustall-sideca"), "{report}");
+        assert_eq!(finding.predicted_step_ns, None, "{report}");
+    }
+}
+
+#[test]
 fn a_trainer_whose_cpu_its_own_workers_have_is_told_to_have_fewer() {
     let report = run(1, |b, (start, _)| {
         let compute = start + WAIT;

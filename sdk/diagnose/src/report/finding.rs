@@ -3,6 +3,7 @@
 use crate::cause::{Cause, Severity};
 use crate::piece::{Edge, PieceKind};
 use crate::stats::Distribution;
+use gpustall_trace::vocab::kind;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -55,6 +56,17 @@ pub struct Finding {
     /// What it takes that the loss goes away.
     #[serde(default)]
     pub without_loss_assumption: String,
+}
+
+impl Finding {
+    /// `the validation loader `, where the loader is one and its name is not the kind itself.
+    pub(crate) fn loader_noun(&self) -> &'static str {
+        let validates = self.kind.as_deref() == Some(kind::VALID);
+        match validates && self.loader != self.kind {
+            true => "the validation loader ",
+            false => "",
+        }
+    }
 }
 
 /// What is predicted of a number of workers.

@@ -18,10 +18,9 @@ pub(super) fn write(f: &mut String, number: usize, findings: &[Finding]) -> fmt:
         return Ok(());
     };
     let lost = Nanos::new(finding.lost_ns);
-    let of = finding
-        .loader
-        .as_ref()
-        .map_or(String::new(), |loader| format!(" at `{loader}`"));
+    let of = finding.loader.as_ref().map_or(String::new(), |loader| {
+        format!(" at {}`{loader}`", finding.loader_noun())
+    });
     writeln!(f)?;
     let head = format!(
         "{} {}{of}: {} of the window, {lost}",

@@ -49,7 +49,12 @@ impl Report {
         for number in 1..=self.findings.len().min(MAX_ROWS) {
             finding::write(f, number, &self.findings)?;
         }
-        self.fmt_tables(f)?;
+        let mut tables = String::new();
+        self.fmt_tables(&mut tables)?;
+        if !tables.is_empty() && !tables.starts_with('\n') {
+            writeln!(f)?;
+        }
+        f.push_str(&tables);
         self.fmt_trouble(f)?;
         self.fmt_missing(f)
     }

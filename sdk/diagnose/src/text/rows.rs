@@ -1,6 +1,6 @@
 //! Rows of the tables, and the line of a device.
 
-use super::wrap::paragraph;
+use super::wrap::{MAX_CELL, cut_in_the_middle, paragraph};
 use crate::links::percent;
 use crate::report::{CudaCall, Device, Loader, Process, Rank, Thread, Usage, Worker};
 use crate::state_links::bytes;
@@ -48,13 +48,23 @@ pub(super) fn loader_row(loader: &Loader) -> Vec<String> {
         Some(true) => ", in process",
         _ => "",
     };
-    let name = match loader.name == loader.kind {
-        true => format!("{}{made}", loader.name),
-        false => format!("{} ({}{made})", loader.name, loader.kind),
+    let of_kind = |made: &str| match loader.name == loader.kind {
+        true => (loader.name.as_str(), made.to_owned()),
+        false => (loader.name.as_str(), format!(" ({}{made})", loader.kind)),
     };
-    let queue = loader.queue.map_or(String::new(), |queue| {
-        format!("{:.1}, {} empty", queue.mean, percent(queue.empty))
+    let queue = loader.queue.map(|queue| {
+        let empty = percent(queue.empty);
+        format!("{:.1}, {empty} empty", queue.mean)
     });
+    // What is made in process has no queue: where the name is long, that column says it.
+    let (name, kind) = of_kind(made);
+    let fits = name.chars().count() + kind.chars().count() <= MAX_CELL;
+    let (kind, queue) = match (fits, &queue, loader.in_process) {
+        (false, None, Some(true)) => (of_kind("").1, "in process".to_owned()),
+        _ => (kind, queue.unwrap_or_default()),
+    };
+    let room = MAX_CELL.saturating_sub(kind.chars().count());
+    let name = format!("{}{kind}", cut_in_the_middle(name, room));
     vec![
         name,
         loader.batches.to_string(),

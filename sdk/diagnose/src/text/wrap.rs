@@ -6,7 +6,7 @@ use std::fmt::{self, Write};
 pub(crate) const WIDTH: usize = 80;
 
 /// Longest cell of a table; longer ones are cut.
-const MAX_CELL: usize = 30;
+pub(super) const MAX_CELL: usize = 30;
 
 /// Writes `text` behind `first`, broken at blanks so that lines fit the screen where words do;
 /// every line but the first begins with `indent`. A number stays with its unit. Line breaks and
@@ -86,6 +86,21 @@ pub(crate) fn columns(f: &mut String, head: Vec<String>, rows: Vec<Vec<String>>)
         writeln!(f, "{}", line.trim_end())?;
     }
     Ok(())
+}
+
+/// A name that fits `room`: the middle of a long one is left out, as its end tells more than its middle,
+/// `Data~(train.py:12)`.
+pub(super) fn cut_in_the_middle(name: &str, room: usize) -> String {
+    let length = name.chars().count();
+    if length <= room {
+        return name.to_owned();
+    }
+    let kept = room.saturating_sub(1);
+    let head = kept / 4;
+    let tail = kept - head;
+    let start = name.chars().take(head);
+    let end = name.chars().skip(length.saturating_sub(tail));
+    start.chain(['~']).chain(end).collect()
 }
 
 fn cut(cell: &str) -> String {

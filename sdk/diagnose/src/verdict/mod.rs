@@ -128,17 +128,25 @@ fn is_at(one: &Finding, other: &Finding) -> bool {
     one.loader == other.loader && one.kind == other.kind
 }
 
-/// Of several loaders, how much is at the one of this finding.
+/// Of several loaders, how much is at the one of this finding; and whether that one only validates.
 fn at_loader(report: &Report, finding: &Finding) -> String {
     let same = || report.findings.iter().filter(|of| goes_with(of, finding));
-    let (Some(loader), false) = (&finding.loader, same().all(|of| is_at(of, finding))) else {
+    let Some(loader) = &finding.loader else {
         return String::new();
     };
+    let noun = finding.loader_noun();
+    if same().all(|of| is_at(of, finding)) {
+        // A run that only validates has no other one to be told from.
+        return match noun.is_empty() || report.evaluation {
+            true => String::new(),
+            false => format!(" at {noun}`{loader}`"),
+        };
+    }
     let share: f64 = same()
         .filter(|of| is_at(of, finding))
         .map(|of| of.share)
         .sum();
-    format!(" ({} at `{loader}`)", percent(share))
+    format!(" ({} at {noun}`{loader}`)", percent(share))
 }
 
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
