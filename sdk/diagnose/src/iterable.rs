@@ -1,6 +1,5 @@
 //! What to change at a PyTorch loader whose data set is iterated, not indexed: an IterableDataset.
 
-use crate::cause::Cause;
 use crate::pytorch;
 use crate::remedy::{Facts, Remedy};
 
@@ -17,8 +16,7 @@ pub(crate) fn suited(facts: &Facts<'_>, mut remedy: Remedy) -> Remedy {
         return remedy;
     }
     remedy.text = remedy.text.replace(pytorch::CHEAPER, CHEAPER);
-    let fewer = matches!(facts.cause, Cause::DataContended | Cause::HostPreempted);
-    if remedy.text.contains("num_workers") && !fewer {
+    if remedy.text.contains("num_workers") && !remedy.fewer {
         remedy.text.push_str(DIVIDED);
     }
     remedy

@@ -89,19 +89,10 @@ mod tests {
 
     const MAIN: u32 = 7;
 
-    fn mark(kind: Kind, (start, end): (u64, u64), d: u32) -> Mark {
+    fn mark(kind: Kind, span: (u64, u64), d: u32) -> Mark {
         Mark {
-            kind,
-            start,
-            end,
-            cpu: None,
-            ready: None,
-            n: 0,
-            tid: MAIN,
-            a: 1,
-            b: 0,
-            c: 0,
             d,
+            ..Mark::at(kind, MAIN, span)
         }
     }
 

@@ -148,22 +148,6 @@ mod tests {
     const TAKES: u32 = 8;
     const TRAINS: u32 = 9;
 
-    fn mark(kind: Kind, tid: u32, (start, end): (u64, u64)) -> Mark {
-        Mark {
-            kind,
-            start,
-            end,
-            cpu: None,
-            ready: None,
-            n: 0,
-            tid,
-            a: 1,
-            b: 0,
-            c: 0,
-            d: 0,
-        }
-    }
-
     /// Batches that one thread takes from 10 to 12, 20 to 22 and so on, and puts into queue 3 at once; the
     /// other gets each from `gets`, when it steps its optimizer for 1 ns.
     fn recording(gets: &[(u64, u64)]) -> Recording {
@@ -179,12 +163,12 @@ mod tests {
         });
         for (n, &(start, end)) in (0..).zip(gets) {
             let at = 10 + 10 * n;
-            let next = mark(Kind::Next, TAKES, (at, at + 2));
-            let mut handed = mark(Kind::Handed, TAKES, (at + 3, at + 3));
+            let next = Mark::at(Kind::Next, TAKES, (at, at + 2));
+            let mut handed = Mark::at(Kind::Handed, TAKES, (at + 3, at + 3));
             (handed.a, handed.b, handed.n) = (3, 1, n);
-            let mut received = mark(Kind::Received, TRAINS, (start, end));
+            let mut received = Mark::at(Kind::Received, TRAINS, (start, end));
             (received.a, received.n) = (3, n);
-            let optimized = mark(Kind::Optimized, TRAINS, (end + 1, end + 2));
+            let optimized = Mark::at(Kind::Optimized, TRAINS, (end + 1, end + 2));
             recording.marks.extend([next, handed, received, optimized]);
         }
         recording
@@ -223,7 +207,7 @@ mod tests {
     #[test]
     fn a_call_that_never_ended_is_waited_for_once_all_that_was_handed_on_is_used_up() {
         let mut hangs = recording(&[(5, 14), (20, 24)]);
-        hangs.marks.push(mark(Kind::Asked, TAKES, (30, 30)));
+        hangs.marks.push(Mark::at(Kind::Asked, TAKES, (30, 30)));
         let last = handed(&hangs)[0].calls[2];
         assert_eq!((last.tid, last.outcome), (TRAINS, Outcome::Open));
         assert_eq!(last.start, 30);

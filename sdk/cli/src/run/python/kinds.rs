@@ -162,22 +162,6 @@ mod tests {
 
     const MAIN: u32 = 7;
 
-    fn mark(kind: Kind, tid: u32, (start, end): (u64, u64)) -> Mark {
-        Mark {
-            kind,
-            start,
-            end,
-            cpu: None,
-            ready: None,
-            n: 0,
-            tid,
-            a: 1,
-            b: 0,
-            c: 0,
-            d: 0,
-        }
-    }
-
     /// Five batches that the thread `takes` asks a loader for, and as many steps of an optimizer
     /// on the thread `trains`.
     fn recording(takes: u32, trains: u32) -> Recording {
@@ -192,8 +176,8 @@ mod tests {
             workers: Vec::new(),
         });
         for at in [10, 20, 30, 40, 50] {
-            let next = mark(Kind::Next, takes, (at, at + 2));
-            let optimized = mark(Kind::Optimized, trains, (at + 6, at + 7));
+            let next = Mark::at(Kind::Next, takes, (at, at + 2));
+            let optimized = Mark::at(Kind::Optimized, trains, (at + 6, at + 7));
             recording.marks.extend([next, optimized]);
         }
         recording
@@ -239,11 +223,13 @@ mod tests {
     #[test]
     fn steps_that_go_on_after_the_last_loop_are_steps_too() {
         let mut cached = recording(MAIN, MAIN);
-        let mut end = mark(Kind::Next, MAIN, (60, 61));
+        let mut end = Mark::at(Kind::Next, MAIN, (60, 61));
         end.d = 1;
         cached.marks.push(end);
         for at in [70, 80, 90] {
-            cached.marks.push(mark(Kind::Optimized, MAIN, (at, at + 1)));
+            cached
+                .marks
+                .push(Mark::at(Kind::Optimized, MAIN, (at, at + 1)));
         }
         assert_eq!(told(&cached), (TRAIN, 2));
     }
@@ -255,7 +241,7 @@ mod tests {
         (other.number, other.loader) = (2, 2);
         nested.iterations.push(other);
         for at in [14, 34] {
-            let mut next = mark(Kind::Next, MAIN, (at, at + 1));
+            let mut next = Mark::at(Kind::Next, MAIN, (at, at + 1));
             (next.a, next.d) = (2, 4);
             nested.marks.push(next);
         }

@@ -281,17 +281,9 @@ mod tests {
 
     fn mark(kind: Kind, number: u32, start: u64, end: u64, d: u32) -> Mark {
         Mark {
-            kind,
-            start,
-            end,
-            cpu: None,
-            ready: None,
-            n: 0,
-            tid: 7,
             a: number,
-            b: 0,
-            c: 0,
             d,
+            ..Mark::at(kind, 7, (start, end))
         }
     }
 

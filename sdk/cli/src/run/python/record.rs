@@ -66,6 +66,24 @@ pub(super) struct Mark {
 }
 
 impl Mark {
+    /// A mark of the first iteration with nothing else known, for tests.
+    #[cfg(test)]
+    pub(super) fn at(kind: Kind, tid: u32, (start, end): (u64, u64)) -> Self {
+        Self {
+            kind,
+            start,
+            end,
+            cpu: None,
+            ready: None,
+            n: 0,
+            tid,
+            a: 1,
+            b: 0,
+            c: 0,
+            d: 0,
+        }
+    }
+
     fn of(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
         let wide = |i: usize| {
             let at = i * 8;
