@@ -54,13 +54,8 @@ impl Batches {
         if !stage.works {
             return self.at(stage.tid, stage.start);
         }
-        let made = Made {
-            pid,
-            served: stage.served,
-            n: stage.n,
-        };
         let next = &mut self.next;
-        Some(*self.of_worker.entry(made).or_insert_with(|| {
+        Some(*self.of_worker.entry(stage.made(pid)).or_insert_with(|| {
             *next += 1;
             *next - 1
         }))

@@ -8,6 +8,7 @@
 mod ahead;
 mod batches;
 mod drawing;
+mod failures;
 mod handed;
 mod is_python;
 mod kinds;
@@ -21,7 +22,7 @@ mod story;
 
 use crate::args::RunArgs;
 use gpustall_inject::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
-use gpustall_trace::{MonoTime, Part, Trace, vocab};
+use gpustall_trace::{MonoTime, Part};
 use loaders::{Identities, identities, names};
 use record::Recording;
 use std::collections::BTreeSet;
@@ -132,11 +133,4 @@ pub(super) fn parts(
     }
     notes.extend(told);
     parts
-}
-
-/// Steps in a trace.
-pub(super) fn steps(trace: &Trace) -> usize {
-    let step = trace.strings.find(vocab::cat::STEP);
-    let slices = trace.slices.iter();
-    slices.filter(|slice| Some(slice.cat) == step).count()
 }

@@ -187,6 +187,30 @@ pub(super) struct ThreadInfo {
     pub(super) python: bool,
 }
 
+/// What an exception said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ErrorText {
+    pub(super) tid: u32,
+    /// When what it ended began: a call of `next()`, or a stage. Nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) start: u64,
+    /// Its class and first line.
+    pub(super) text: String,
+}
+
+/// A worker that ended before its time, as the trainer saw it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Death {
+    pub(super) pid: u32,
+    /// When the trainer saw it, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) at: u64,
+    /// The signal that ended it, as `SIGKILL`.
+    pub(super) signal: Option<String>,
+    /// Without a signal: its exit code.
+    pub(super) code: u32,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Detail {
@@ -195,6 +219,8 @@ enum Detail {
     Loader(LoaderInfo),
     Iteration(IterationInfo),
     Worker(WorkerInfo),
+    Error(ErrorText),
+    Death(Death),
     Note(String),
 }
 
@@ -207,6 +233,9 @@ pub(super) struct Recording {
     pub(super) iterations: Vec<IterationInfo>,
     /// If it is a worker of a loader.
     pub(super) worker: Option<WorkerInfo>,
+    pub(super) errors: Vec<ErrorText>,
+    /// Of its workers.
+    pub(super) deaths: Vec<Death>,
     pub(super) notes: Vec<String>,
     pub(super) marks: Vec<Mark>,
     /// Marks that found no room.
@@ -276,6 +305,8 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
             }
             Ok(Detail::Iteration(iteration)) => found.iterations.push(iteration),
             Ok(Detail::Worker(worker)) => found.worker = Some(worker),
+            Ok(Detail::Error(error)) => found.errors.push(error),
+            Ok(Detail::Death(death)) => found.deaths.push(death),
             Ok(Detail::Note(note)) => found.notes.push(note),
             Err(_) => {}
         }

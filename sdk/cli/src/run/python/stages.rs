@@ -1,5 +1,6 @@
 //! The stages in which batches are made: their items got, and collated.
 
+use super::loops::Made;
 use super::record::{Kind, Mark, Recording};
 use std::collections::{HashMap, HashSet};
 
@@ -30,6 +31,25 @@ pub(super) struct Stage {
     pub(super) failed: bool,
     /// Whether it was cut off, as by an interrupt, and made no batch.
     pub(super) cut: bool,
+}
+
+impl Stage {
+    /// What it is called.
+    pub(super) fn name(&self) -> &'static str {
+        match self.collates {
+            true => "collate",
+            false => "get",
+        }
+    }
+
+    /// The batch of a worker, the process `pid`.
+    pub(super) fn made(&self, pid: u32) -> Made {
+        Made {
+            pid,
+            served: self.served,
+            n: self.n,
+        }
+    }
 }
 
 /// The stages that a process went through, by their starts. The last batch of an iterable data set,

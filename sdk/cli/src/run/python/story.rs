@@ -3,6 +3,7 @@
 use super::ahead;
 use super::batches::Batches;
 use super::drawing::{Args, Drawing, Place};
+use super::failures::{Failures, Process};
 use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
 use super::loaders::Identities;
@@ -54,6 +55,9 @@ pub(super) fn trace(
         notes.insert(UNSEEN.to_owned());
     }
     notes.extend(unmarked_workers(&loops, workers));
+    let all = [trainer].into_iter().chain(workers.iter().copied());
+    let processes: Vec<Process<'_>> = all.map(|of| (of, stages(of))).collect();
+    let failures = Failures::of(trainer, &processes);
     let mut story = Story {
         pid,
         drawing,
@@ -64,9 +68,11 @@ pub(super) fn trace(
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
+        failures,
     };
     story.loops(&loops);
-    story.made(trainer, workers);
+    story.made(processes);
+    story.ends();
     story.functions(trainer);
     if let Some(full) = trainer.full() {
         story.drawing.pause(full);
@@ -111,6 +117,7 @@ struct Story {
     epochs: BTreeMap<(String, &'static str), u64>,
     /// Who took each batch of a worker: the loader, the thread, and its wait.
     taken: HashMap<u64, (String, u32, (u64, u64))>,
+    failures: Failures,
 }
 
 impl Story {
@@ -187,9 +194,12 @@ impl Story {
                 Outcome::Cut { last: true } => args.push((arg::UNFINISHED, Value::Bool(true))),
                 Outcome::Cut { last: false } => {}
                 Outcome::Error => {
-                    let message = "next() raised an exception";
-                    args.push((arg::ERROR, self.drawing.text(message)));
-                    self.drawing.fault(place, call.end, message);
+                    let message = self.failures.of_call(self.pid, call, i);
+                    args.push((arg::ERROR, self.drawing.text(&message)));
+                    // The end of a worker is told once, when it was seen.
+                    if !self.failures.ends().any(|end| end.message == message) {
+                        self.drawing.fault(place, call.end, &message);
+                    }
                 }
                 _ => {
                     let batch = self.batches.of_call[&(call.tid, call.start)];
@@ -225,18 +235,17 @@ impl Story {
     }
 
     /// The stages of batches, and the way of those that workers made.
-    fn made(&mut self, trainer: &Recording, workers: &[&Recording]) {
+    fn made(&mut self, processes: Vec<Process<'_>>) {
         let mut depths: BTreeMap<String, Vec<(u64, i64)>> = BTreeMap::new();
-        for recording in [trainer].iter().chain(workers) {
+        for (recording, stages) in processes {
             let pid = recording.process.pid;
             let own = pid == self.pid;
             // A loader that a worker's data set uses is part of its get.
             let full = recording.full().is_some();
             let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
-            let stages = stages(recording).into_iter().filter(known);
-            for stage in stages {
+            for stage in stages.into_iter().filter(known) {
                 let batch = self.batches.of_stage(pid, &stage);
-                let end = stage.end.unwrap_or(self.drawing.end());
+                let end = stage.end.unwrap_or(self.over(pid));
                 self.stage((pid, stage.tid), &stage, batch, end);
                 let taken = batch.and_then(|batch| Some((batch, self.taken.get(&batch)?)));
                 let Some((batch, (loader, tid, wait))) = taken.filter(|_| stage.last) else {
@@ -260,6 +269,20 @@ impl Story {
         }
     }
 
+    /// When a process was over: at its end, or that of the recording.
+    fn over(&self, pid: u32) -> u64 {
+        let end = self.failures.end(pid).map(|end| end.at);
+        end.unwrap_or(u64::MAX).min(self.drawing.end())
+    }
+
+    /// Workers that ended before their time.
+    fn ends(&mut self) {
+        for end in self.failures.ends() {
+            let main = (self.pid, self.pid);
+            self.drawing.fault(main, end.at, &end.message);
+        }
+    }
+
     fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
         let mut args: Args<'_> = Vec::new();
         let mut put = |key, value: Option<u64>| {
@@ -269,19 +292,27 @@ impl Story {
         put(arg::ITEMS, stage.items);
         put(arg::CPU_NS, stage.cpu);
         put(arg::RUNNABLE_NS, stage.ready);
-        if stage.failed {
-            let message = self.drawing.text("it raised an exception");
-            args.push((arg::ERROR, message));
+        let ended = self.failures.end(place.0).filter(|_| stage.end.is_none());
+        let error = match ended {
+            Some(end) => Some(format!("its process {}", end.how)),
+            None if stage.failed => {
+                let text = self.failures.text(place.0, stage.tid, stage.start);
+                Some(format!("it raised {text}"))
+            }
+            None => None,
+        };
+        if let Some(error) = &error {
+            args.push((arg::ERROR, self.drawing.text(error)));
         }
-        if stage.end.is_none() || stage.cut {
+        if stage.cut || (stage.end.is_none() && ended.is_none()) {
             args.push((arg::UNFINISHED, Value::Bool(true)));
         }
-        let (cat, name) = match stage.collates {
-            true => (cat::DATA_COLLATE, "collate"),
-            false => (cat::DATA_GET, "get"),
+        let cat = match stage.collates {
+            true => cat::DATA_COLLATE,
+            false => cat::DATA_GET,
         };
         self.drawing
-            .slice(place, cat, name, (stage.start, end), args);
+            .slice(place, cat, stage.name(), (stage.start, end), args);
     }
 
     /// What else the trainer's threads did.
