@@ -1,16 +1,18 @@
 //! `gpustall open`: what a browser gets.
 
+use crate::program::{command, folder, gpustall, stderr};
+use crate::recording::finished;
 use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::read_any;
 use gpustall_trace::vocab::cat;
+use gpustall_trace::{read_any, write_finished};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// The command, and the link that it printed.
 fn open(trace: &Path) -> (Child, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let mut child = command()
         .args(["open", "--no-browser", "--port", "0"])
         .arg(trace)
         .stdout(Stdio::piped())
@@ -78,7 +80,7 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
         "{link}"
     );
 
-    let directory = tempfile::tempdir().expect("there is a place for temporary files");
+    let directory = folder();
     let got = directory.path().join("got.trace.json.gz");
     std::fs::write(&got, fetch(&link)).expect("the directory is writable");
     assert!(
@@ -103,16 +105,38 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
 
 #[test]
 fn a_finished_trace_is_served_as_it_is() {
-    let path = fixture("cases/pageable.trace.json.gz");
+    let dir = folder();
+    let (path, _) = finished(dir.path(), "mlp");
     let (mut child, link) = open(&path);
     assert!(
         link.starts_with("https://ui.perfetto.dev/#!/?url="),
         "{link}"
     );
-    assert_eq!(
-        fetch(&link),
-        std::fs::read(&path).expect("the fixture is there")
+    assert_eq!(fetch(&link), std::fs::read(&path).expect("it was written"));
+    assert!(
+        child
+            .wait()
+            .expect("it ends once the trace was fetched")
+            .success()
     );
+}
+
+#[test]
+fn a_trace_with_the_chains_of_other_rules_is_served_with_those_of_this_one() {
+    let dir = folder();
+    let (path, report) = finished(dir.path(), "mlp");
+    let mut trace = read_any(&path).expect("it was written").trace;
+    let carried = trace.report.as_mut().expect("it carries a report");
+    carried["rules"] = "0.0.9 12345678".into();
+    carried["verdict"] = "said by others".into();
+    write_finished(&path, &trace).expect("the directory is writable");
+    let (mut child, link) = open(&path);
+    let got = dir.path().join("got.trace.json.gz");
+    std::fs::write(&got, fetch(&link)).expect("the directory is writable");
+    let served = read_any(&got).expect("it is a trace").trace;
+    let served: Report = serde_json::from_value(served.report.expect("it carries a report"))
+        .expect("the report is one of this version");
+    assert_eq!(served, report);
     assert!(
         child
             .wait()
@@ -123,12 +147,9 @@ fn a_finished_trace_is_served_as_it_is() {
 
 #[test]
 fn what_is_no_trace_is_an_error_at_once() {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
-        .args(["open", "--port", "0", "Cargo.toml"])
-        .output()
-        .expect("the command is built");
+    let output = gpustall(&["open", "--port", "0", "Cargo.toml"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = stderr(&output);
     assert!(
         said.starts_with("error: ") && said.contains("Cargo.toml"),
         "{said}"

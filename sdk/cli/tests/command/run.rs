@@ -1,5 +1,6 @@
 //! `gpustall run` on jobs without a device: the job is as it is without us.
 
+use crate::program::{command, folder, gpustall, stderr, stdout};
 use gpustall_trace::{State, read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -8,21 +9,13 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn run(folder: &Path, options: &[&str], script: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    command()
         .current_dir(folder)
         .arg("run")
         .args(options)
         .args(["--", "sh", "-c", script])
         .output()
         .expect("the command starts")
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("the directory for temporary files is writable")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 #[test]
@@ -34,7 +27,7 @@ fn a_job_without_a_device_runs_unchanged_and_the_report_says_what_is_missing() {
         "echo from the job; exit 7",
     );
     assert_eq!(output.status.code(), Some(7), "{output:?}");
-    let printed = text(&output.stdout);
+    let printed = stdout(&output);
     assert!(printed.starts_with("from the job\n"), "{printed}");
     // The report breaks its lines.
     let words: Vec<_> = printed.split_whitespace().collect();
@@ -60,7 +53,7 @@ fn the_job_gets_a_library_that_exists_and_a_folder() {
     let options = ["--no-sidecar", "--budget", "2%", "--whole", "3"];
     let output = run(folder.path(), &options, script);
     assert!(output.status.success(), "{output:?}");
-    let printed = text(&output.stdout);
+    let printed = stdout(&output);
     assert!(printed.starts_with("budget 2 whole 3\n"), "{printed}");
 }
 
@@ -76,7 +69,7 @@ fn a_library_that_cannot_capture_leaves_one_clear_line() {
         &["--no-sidecar", "-o", "x.trace.json.gz"],
         &format!("GPUSTALL_CUPTI=/nowhere/libcupti.so {script}; echo rc $?"),
     );
-    let printed = text(&output.stdout);
+    let printed = stdout(&output);
     assert!(printed.starts_with("rc 0\n"), "{output:?}");
     let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
     let notes = read.trace.meta.notes;
@@ -90,7 +83,7 @@ fn a_library_that_cannot_capture_leaves_one_clear_line() {
 #[test]
 fn signals_reach_the_job_and_its_end_is_ours() {
     let folder = folder();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let mut child = command()
         .current_dir(folder.path())
         .args(["run", "--no-sidecar", "--", "sh", "-c"])
         .arg("trap 'exit 9' TERM; : > ready; while :; do sleep 0.05; done")
@@ -118,15 +111,74 @@ fn a_job_that_a_signal_ends_gives_the_code_of_a_shell() {
     assert_eq!(output.status.signal(), None);
 }
 
+#[test]
+fn a_file_that_the_user_named_is_never_written_over() {
+    let folder = folder();
+    let place = folder.path().join("x.trace.json");
+    std::fs::write(&place, "precious").expect("it can be written");
+    let options = ["--no-sidecar", "-o", "x.trace.json"];
+    let refused = run(folder.path(), &options, "echo ran");
+    // The job was not started.
+    assert_eq!(refused.status.code(), Some(125), "{refused:?}");
+    assert_eq!(stdout(&refused), "");
+    let said = stderr(&refused);
+    assert!(
+        said.starts_with("error: x.trace.json is there already"),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert_eq!(std::fs::read(&place).expect("it is there"), b"precious");
+    assert!(!folder.path().join("x.trace.parts").exists());
+    let told = run(
+        folder.path(),
+        &[&options[..], &["--force"]].concat(),
+        "echo ran",
+    );
+    assert_eq!(told.status.code(), Some(0), "{told:?}");
+    assert!(read(&place).is_ok());
+}
+
+#[test]
+fn the_trace_of_an_earlier_run_and_what_the_job_wrote_there_are_kept() {
+    let folder = folder();
+    let of = |name: &str| folder.path().join(name);
+    let first = run(folder.path(), &["--no-sidecar"], "exit 3");
+    assert_eq!(stderr(&first), "");
+    let before = std::fs::read(of("sh.trace.json.gz")).expect("it was written");
+    let second = run(folder.path(), &["--no-sidecar"], "exit 4");
+    assert_eq!(
+        stderr(&second),
+        "note: the earlier sh.trace.json.gz is now sh.1.trace.json.gz\n"
+    );
+    assert_eq!(
+        std::fs::read(of("sh.1.trace.json.gz")).expect("it is kept"),
+        before
+    );
+    assert!(read(&of("sh.trace.json.gz")).is_ok());
+    // A job that records itself may choose the same name.
+    let third = run(
+        folder.path(),
+        &["--no-sidecar", "-o", "y.json"],
+        "echo theirs > y.json",
+    );
+    let said = stderr(&third);
+    assert_eq!(said, "note: the earlier y.json is now y.1.json\n");
+    assert_eq!(
+        std::fs::read(of("y.1.json")).expect("it is kept"),
+        b"theirs\n"
+    );
+    assert!(read(&of("y.json")).is_ok());
+}
+
 /// Runs `gpustall run ARGS` in `folder`: its exit code and what it said.
 fn refused(folder: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let output = command()
         .current_dir(folder)
         .arg("run")
         .args(args)
         .output()
         .expect("the command starts");
-    (output.status.code(), text(&output.stderr))
+    (output.status.code(), stderr(&output))
 }
 
 #[test]
@@ -152,7 +204,7 @@ fn a_held_job_that_cannot_be_run_leaves_word() {
     let folder = folder();
     let plain = folder.path().join("train");
     std::fs::write(&plain, "print(1)\n").expect("it can be written");
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let mut child = command()
         .args(["start", "--"])
         .arg(&plain)
         .env("GPUSTALL_OUTPUT", folder.path())
@@ -199,9 +251,9 @@ fn a_held_job_that_cannot_be_run_has_no_report_and_no_trace() {
             .args(["run", "--", "./train"])
             .output()
             .expect("the command starts");
-        let said = text(&output.stderr);
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(code), "{said}");
-        assert_eq!(text(&output.stdout), "");
+        assert_eq!(stdout(&output), "");
         assert_eq!(said.matches("error: ").count(), 1, "{said}");
         assert!(said.contains("cannot run ./train"), "{said}");
         assert!(!folder.path().join("train.trace.json.gz").exists());
@@ -234,7 +286,7 @@ fn what_keeps_us_from_running_the_job_has_a_code_that_no_job_has() {
 fn the_parts_of_a_killed_command_are_finished_by_hand() {
     let folder = folder();
     // The job ends by itself when nobody asks for it any more.
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let mut child = command()
         .current_dir(folder.path())
         .args(["run", "--no-sidecar", "--", "sh", "-c"])
         .arg(": > ready; while [ -e ready ] && [ ! -e over ]; do sleep 0.05; done")
@@ -251,22 +303,14 @@ fn the_parts_of_a_killed_command_are_finished_by_hand() {
     child.kill().expect("it runs");
     child.wait().expect("it was started here");
     std::fs::write(folder.path().join("over"), "").expect("the job hears of it");
-    for command in ["report", "open"] {
-        let mut given = Command::new(env!("CARGO_BIN_EXE_gpustall"));
-        let output = given.arg(command).arg(&parts).output().expect("it starts");
-        let said = text(&output.stderr);
+    for word in ["report", "open"] {
+        let output = gpustall(&[word], &[&parts]);
+        let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         let advice = format!("`gpustall finish {}`", parts.display());
         assert!(said.contains(&advice), "{said}");
     }
-    let finish = |folder: &Path| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gpustall"));
-        command
-            .arg("finish")
-            .arg(folder)
-            .output()
-            .expect("it starts")
-    };
+    let finish = |folder: &Path| gpustall(&["finish"], &[folder]);
     let output = finish(&parts);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let trace = read(&folder.path().join("sh.trace.json.gz")).expect("it was written");
@@ -276,7 +320,7 @@ fn the_parts_of_a_killed_command_are_finished_by_hand() {
     let other = folder.path().join("other.parts");
     std::fs::create_dir(&other).expect("it is made");
     let output = finish(&other);
-    let said = text(&output.stderr);
+    let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("is no folder of parts"), "{said}");
 }
