@@ -26,7 +26,14 @@ fn open(trace: &Path) -> (Child, String) {
     (child, link.trim().to_owned())
 }
 
-/// The file that the page of a link fetches.
+/// The file that the page of the link fetches; the command ends then.
+fn fetched((mut child, link): (Child, String)) -> Vec<u8> {
+    let got = fetch(&link);
+    let ended = child.wait().expect("it was started here");
+    assert!(ended.success());
+    got
+}
+
 fn fetch(link: &str) -> Vec<u8> {
     let (_, rest) = link
         .split_once("url=http%3A%2F%2F")
@@ -67,7 +74,7 @@ fn fixture(name: &str) -> PathBuf {
 #[test]
 fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
     let path = fixture("kineto/loader_inprocess_cpu.pt.trace.json.gz");
-    let (mut child, link) = open(&path);
+    let (child, link) = open(&path);
     let pinned = link
         .find("starvation%20chains")
         .zip(link.find("device%20state"));
@@ -82,13 +89,7 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
 
     let directory = folder();
     let got = directory.path().join("got.trace.json.gz");
-    std::fs::write(&got, fetch(&link)).expect("the directory is writable");
-    assert!(
-        child
-            .wait()
-            .expect("it ends once the trace was fetched")
-            .success()
-    );
+    std::fs::write(&got, fetched((child, link))).expect("the directory is writable");
 
     let trace = read_any(&got).expect("it is a trace").trace;
     let chains = trace
@@ -107,17 +108,14 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
 fn a_finished_trace_is_served_as_it_is() {
     let dir = folder();
     let (path, _) = finished(dir.path(), "mlp");
-    let (mut child, link) = open(&path);
+    let (child, link) = open(&path);
     assert!(
         link.starts_with("https://ui.perfetto.dev/#!/?url="),
         "{link}"
     );
-    assert_eq!(fetch(&link), std::fs::read(&path).expect("it was written"));
-    assert!(
-        child
-            .wait()
-            .expect("it ends once the trace was fetched")
-            .success()
+    assert_eq!(
+        fetched((child, link)),
+        std::fs::read(&path).expect("it was written")
     );
 }
 
@@ -130,19 +128,13 @@ fn a_trace_with_the_chains_of_other_rules_is_served_with_those_of_this_one() {
     carried["rules"] = "0.0.9 12345678".into();
     carried["verdict"] = "said by others".into();
     write_finished(&path, &trace).expect("the directory is writable");
-    let (mut child, link) = open(&path);
+    let (child, link) = open(&path);
     let got = dir.path().join("got.trace.json.gz");
-    std::fs::write(&got, fetch(&link)).expect("the directory is writable");
+    std::fs::write(&got, fetched((child, link))).expect("the directory is writable");
     let served = read_any(&got).expect("it is a trace").trace;
     let served: Report = serde_json::from_value(served.report.expect("it carries a report"))
         .expect("the report is one of this version");
     assert_eq!(served, report);
-    assert!(
-        child
-            .wait()
-            .expect("it ends once the trace was fetched")
-            .success()
-    );
 }
 
 #[test]

@@ -43,9 +43,9 @@ fn both(folder: &Path, path: &str, options: &[&str], program: &str) -> (Output, 
 /// What the program printed is the beginning of what the command printed.
 fn same(alone: &Output, under: &Output) {
     assert_eq!(alone.status.code(), under.status.code(), "{under:?}");
-    let (expected, printed) = (stdout(&alone), stdout(&under));
+    let (expected, printed) = (stdout(alone), stdout(under));
     assert!(printed.starts_with(&expected), "{expected} / {printed}");
-    assert_eq!(stderr(&alone), stderr(&under));
+    assert_eq!(stderr(alone), stderr(under));
 }
 
 fn notes(folder: &Path) -> Vec<String> {

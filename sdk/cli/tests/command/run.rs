@@ -5,7 +5,7 @@ use gpustall_trace::{State, read};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn run(folder: &Path, options: &[&str], script: &str) -> Output {
@@ -80,22 +80,28 @@ fn a_library_that_cannot_capture_leaves_one_clear_line() {
     assert_eq!(about.len(), 1, "{notes:?}");
 }
 
-#[test]
-fn signals_reach_the_job_and_its_end_is_ours() {
-    let folder = folder();
-    let mut child = command()
-        .current_dir(folder.path())
-        .args(["run", "--no-sidecar", "--", "sh", "-c"])
-        .arg("trap 'exit 9' TERM; : > ready; while :; do sleep 0.05; done")
+/// Starts a shell as a job in `folder`, and waits until it and its recording have made the files `ready`.
+fn started(folder: &Path, script: &str, ready: &[&str]) -> Child {
+    let child = command()
+        .current_dir(folder)
+        .args(["run", "--no-sidecar", "--", "sh", "-c", script])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .spawn()
         .expect("the command starts");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while !folder.path().join("ready").exists() {
+    while !ready.iter().all(|name| folder.join(name).exists()) {
         assert!(Instant::now() < deadline, "the job does not start");
         std::thread::sleep(Duration::from_millis(20));
     }
+    child
+}
+
+#[test]
+fn signals_reach_the_job_and_its_end_is_ours() {
+    let folder = folder();
+    let script = "trap 'exit 9' TERM; : > ready; while :; do sleep 0.05; done";
+    let mut child = started(folder.path(), script, &["ready"]);
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("it runs");
     let status = child.wait().expect("it was started here");
@@ -286,20 +292,10 @@ fn what_keeps_us_from_running_the_job_has_a_code_that_no_job_has() {
 fn the_parts_of_a_killed_command_are_finished_by_hand() {
     let folder = folder();
     // The job ends by itself when nobody asks for it any more.
-    let mut child = command()
-        .current_dir(folder.path())
-        .args(["run", "--no-sidecar", "--", "sh", "-c"])
-        .arg(": > ready; while [ -e ready ] && [ ! -e over ]; do sleep 0.05; done")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the command starts");
+    let script = ": > ready; while [ -e ready ] && [ ! -e over ]; do sleep 0.05; done";
+    let ready = ["ready", "sh.trace.parts/job.json"];
+    let mut child = started(folder.path(), script, &ready);
     let parts = folder.path().join("sh.trace.parts");
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !folder.path().join("ready").exists() || !parts.join("job.json").exists() {
-        assert!(Instant::now() < deadline, "the job does not start");
-        std::thread::sleep(Duration::from_millis(20));
-    }
     child.kill().expect("it runs");
     child.wait().expect("it was started here");
     std::fs::write(folder.path().join("over"), "").expect("the job hears of it");

@@ -1,6 +1,7 @@
 //! The numbers of batches, by which the stages of each are joined to its wait.
 
-use super::loops::{Call, Loop, Made, Outcome};
+use super::calls::{Call, Made, Outcome};
+use super::loops::Loop;
 use super::stages::Stage;
 use std::collections::HashMap;
 

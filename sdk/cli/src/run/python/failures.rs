@@ -1,6 +1,6 @@
 //! What went wrong while batches were made, in words: exceptions, and workers that ended before their time.
 
-use super::loops::{Call, Made};
+use super::calls::{Call, Made};
 use super::record::{Death, Recording};
 use super::stages::Stage;
 use std::collections::{BTreeMap, HashMap};
@@ -131,7 +131,7 @@ fn hint(signal: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::loops::Outcome;
+    use super::super::calls::Outcome;
     use super::super::record::{ErrorText, WorkerInfo};
     use super::*;
 

@@ -7,6 +7,7 @@
 
 mod ahead;
 mod batches;
+mod calls;
 mod drawing;
 mod failures;
 mod handed;
@@ -14,6 +15,7 @@ mod is_python;
 mod kinds;
 mod loaders;
 mod loops;
+mod mark;
 mod record;
 #[cfg(test)]
 mod recorded_tests;
@@ -109,7 +111,7 @@ pub(super) fn parts(
     }
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
     notes.extend(told.into_iter().cloned());
-    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
+    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == mark::Kind::Optimized);
     let trains =
         |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
     let trainers: Vec<&Recording> = recordings.iter().filter(trains).collect();

@@ -1,7 +1,8 @@
 //! The stages in which batches are made: their items got, and collated.
 
-use super::loops::Made;
-use super::record::{Kind, Mark, Recording};
+use super::calls::Made;
+use super::mark::{Kind, Mark};
+use super::record::Recording;
 use std::collections::{HashMap, HashSet};
 
 /// How a stage ended that failed, that found no item, and that was cut off; the hook's numbers.

@@ -2,13 +2,15 @@
 
 use super::ahead;
 use super::batches::Batches;
+use super::calls::Outcome;
 use super::drawing::{Args, Drawing, Place};
 use super::failures::{Failures, Process};
 use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
 use super::loaders::Identities;
-use super::loops::{Loop, Outcome, StepEnd, loops};
-use super::record::{Kind, LoaderInfo, Mark, Recording};
+use super::loops::{Loop, StepEnd, loops};
+use super::mark::{Kind, Mark};
+use super::record::{LoaderInfo, Recording};
 use super::stages::{Stage, stages};
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
