@@ -13,14 +13,18 @@ const SIDECAR: &str = "gpustall-sidecar";
 pub(crate) fn diagnosed_first(parts: &mut [Part]) {
     parts.sort_by_cached_key(|Part { trace, .. }| {
         let rank = ranks(trace).iter().map(|of| of.rank).min();
-        let of_kernel = trace.meta.recorder.starts_with(SIDECAR);
         (
             rank.unwrap_or(u32::MAX),
             Reverse(steps(trace)),
             Reverse(operations(trace)),
-            of_kernel,
+            is_of_kernel(trace),
         )
     });
+}
+
+/// Whether only the kernel was seen.
+pub(crate) fn is_of_kernel(trace: &Trace) -> bool {
+    trace.meta.recorder.starts_with(SIDECAR)
 }
 
 /// Steps in a trace.

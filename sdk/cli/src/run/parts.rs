@@ -1,6 +1,6 @@
 //! The folder in which the processes of a job leave their recordings.
 
-use crate::order::{operations, steps};
+use crate::order::{is_of_kernel, operations, steps};
 use anyhow::{Context, bail};
 use gpustall_inject::WINDOW_FILE;
 use gpustall_trace::{
@@ -100,7 +100,9 @@ impl Parts {
             (rank, Reverse(weight))
         });
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
-        let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());
+        // The library in the job says why it saw none; what the sidecar says is not of devices.
+        let mut of_job = found.iter().filter(|part| !is_of_kernel(&part.trace));
+        let explained = of_job.any(|part| !part.trace.meta.notes.is_empty());
         if !used_devices && !explained {
             notes.push(
                     "The job used no CUDA device, the CUDA driver is not installed, or no window was open: no device operations were recorded."

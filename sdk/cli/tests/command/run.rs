@@ -1,7 +1,8 @@
 //! `gpustall run` on jobs without a device: the job is as it is without us.
 
 use crate::program::{command, folder, gpustall, stderr, stdout};
-use gpustall_trace::{State, read};
+use crate::recording::kernel;
+use gpustall_trace::{State, read, write_finished};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -43,6 +44,35 @@ fn a_job_without_a_device_runs_unchanged_and_the_report_says_what_is_missing() {
     let report = read.trace.report.expect("it was diagnosed");
     assert_eq!(report["evidence"]["level"], "gpustall run");
     assert!(!folder.path().join("x.trace.parts").exists());
+}
+
+#[test]
+fn what_the_sidecar_notes_does_not_tell_why_there_are_no_devices() {
+    let folder = folder();
+    let left = folder.path().join("left");
+    std::fs::create_dir(&left).expect("the folder is writable");
+    let mut trace = read(&kernel(folder.path(), 7_000_000))
+        .expect("it was just written")
+        .trace;
+    trace
+        .meta
+        .notes
+        .push("the kernel did not report 3 switches".into());
+    write_finished(&left.join("sidecar.trace.json.gz"), &trace).expect("the folder is writable");
+    let options = ["--no-sidecar", "-o", "x.trace.json.gz"];
+    let output = run(folder.path(), &options, "cp left/* \"$GPUSTALL_OUTPUT\"");
+    assert!(output.status.success(), "{output:?}");
+    let notes = read(&folder.path().join("x.trace.json.gz"))
+        .expect("it was written")
+        .trace
+        .meta
+        .notes;
+    for said in [
+        "the kernel did not report 3 switches",
+        "The job used no CUDA device",
+    ] {
+        assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+    }
 }
 
 #[test]
