@@ -4,6 +4,7 @@
 
 mod finish;
 mod merge;
+mod not_started;
 mod open;
 mod program;
 mod python;

@@ -15,6 +15,7 @@ mod is_python;
 mod kinds;
 mod loaders;
 mod loops;
+mod making;
 mod mark;
 mod record;
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::ahead;
 use super::batches::Batches;
 use super::calls::Outcome;
-use super::drawing::{Args, Drawing, Place};
+use super::drawing::{Args, Drawing};
 use super::failures::{Failures, Process};
 use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
@@ -11,7 +11,7 @@ use super::loaders::Identities;
 use super::loops::{Loop, StepEnd, loops};
 use super::mark::{Kind, Mark};
 use super::record::{LoaderInfo, Recording};
-use super::stages::{Stage, stages};
+use super::stages::stages;
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::{arg, cat};
@@ -105,21 +105,22 @@ fn those(trainer: &Recording, are: impl Fn(&LoaderInfo) -> bool) -> BTreeSet<u32
     loaders.map(|loader| loader.number).collect()
 }
 
-struct Story {
-    pid: u32,
-    drawing: Drawing,
+/// A trace in the making, and what is known of the job.
+pub(super) struct Story {
+    pub(super) pid: u32,
+    pub(super) drawing: Drawing,
     loaders: BTreeMap<u32, String>,
     kinds: Kinds,
     /// Loaders that keep their workers.
     keep: BTreeSet<u32>,
     /// Loaders whose data set is an IterableDataset.
     iterate: BTreeSet<u32>,
-    batches: Batches,
+    pub(super) batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
     /// Who took each batch of a worker: the loader, the thread, and its wait.
-    taken: HashMap<u64, (String, u32, (u64, u64))>,
-    failures: Failures,
+    pub(super) taken: HashMap<u64, (String, u32, (u64, u64))>,
+    pub(super) failures: Failures,
 }
 
 impl Story {
@@ -234,87 +235,6 @@ impl Story {
             let name = format!("step {number}");
             self.drawing.step(loader, &name, (step.start, end), args);
         }
-    }
-
-    /// The stages of batches, and the way of those that workers made.
-    fn made(&mut self, processes: Vec<Process<'_>>) {
-        let mut depths: BTreeMap<String, Vec<(u64, i64)>> = BTreeMap::new();
-        for (recording, stages) in processes {
-            let pid = recording.process.pid;
-            let own = pid == self.pid;
-            // A loader that a worker's data set uses is part of its get.
-            let full = recording.full().is_some();
-            let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
-            for stage in stages.into_iter().filter(known) {
-                let batch = self.batches.of_stage(pid, &stage);
-                let end = stage.end.unwrap_or(self.over(pid));
-                self.stage((pid, stage.tid), &stage, batch, end);
-                let taken = batch.and_then(|batch| Some((batch, self.taken.get(&batch)?)));
-                let Some((batch, (loader, tid, wait))) = taken.filter(|_| stage.last) else {
-                    continue;
-                };
-                let depths = depths.entry(loader.clone()).or_default();
-                depths.extend([(end, 1), (wait.1, -1)]);
-                let from = ((pid, stage.tid), (stage.start, end));
-                let to = ((self.pid, *tid), *wait);
-                self.drawing.batch((batch, loader), from, to);
-            }
-        }
-        for (loader, mut changes) in depths {
-            changes.sort_unstable();
-            let name = format!("{} {loader}", vocab::QUEUE_DEPTH);
-            let mut depth = 0;
-            for (at, change) in changes {
-                depth += change;
-                self.drawing.counter(&name, at, depth as f64);
-            }
-        }
-    }
-
-    /// When a process was over: at its end, or that of the recording.
-    fn over(&self, pid: u32) -> u64 {
-        let end = self.failures.end(pid).map(|end| end.at);
-        end.unwrap_or(u64::MAX).min(self.drawing.end())
-    }
-
-    /// Workers that ended before their time.
-    fn ends(&mut self) {
-        for end in self.failures.ends() {
-            let main = (self.pid, self.pid);
-            self.drawing.fault(main, end.at, &end.message);
-        }
-    }
-
-    fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
-        let mut args: Args<'_> = Vec::new();
-        let mut put = |key, value: Option<u64>| {
-            args.extend(value.map(|value| (key, Value::U64(value))));
-        };
-        put(arg::BATCH, batch);
-        put(arg::ITEMS, stage.items);
-        put(arg::CPU_NS, stage.cpu);
-        put(arg::RUNNABLE_NS, stage.ready);
-        let ended = self.failures.end(place.0).filter(|_| stage.end.is_none());
-        let error = match ended {
-            Some(end) => Some(format!("its process {}", end.how)),
-            None if stage.failed => {
-                let text = self.failures.text(place.0, stage.tid, stage.start);
-                Some(format!("it raised {text}"))
-            }
-            None => None,
-        };
-        if let Some(error) = &error {
-            args.push((arg::ERROR, self.drawing.text(error)));
-        }
-        if stage.cut || (stage.end.is_none() && ended.is_none()) {
-            args.push((arg::UNFINISHED, Value::Bool(true)));
-        }
-        let cat = match stage.collates {
-            true => cat::DATA_COLLATE,
-            false => cat::DATA_GET,
-        };
-        self.drawing
-            .slice(place, cat, stage.name(), (stage.start, end), args);
     }
 
     /// What else the trainer's threads did.
