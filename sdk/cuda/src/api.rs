@@ -10,8 +10,9 @@
 
 use crate::buffers::Full;
 use crate::calls::Api;
+use crate::layout::CallbackData;
 use crate::record::{self, Record};
-use crate::{CaptureError, discovery};
+use crate::{CaptureError, discovery, host_calls};
 use libloading::os::unix::Library;
 use std::error::Error;
 use std::ffi::{CStr, c_char, c_void};
@@ -37,8 +38,8 @@ const HELD: Code = 39;
 /// Callback numbers are looked for up to here; CUDA 13.4 has about 850 of the driver.
 const MOST_CALLBACKS: u32 = 4096;
 
-/// Records calls of one function, or stops that.
-type EnableApi = unsafe extern "C" fn(u32, u8) -> Code;
+/// What CUPTI calls before and after a call: what it was given for that, the API, the function, and the call.
+type Callback = unsafe extern "C" fn(*mut c_void, u32, u32, *const CallbackData);
 
 /// CUPTI, loaded. It stays loaded until the process ends, since it calls back at any time.
 #[derive(Debug)]
@@ -52,14 +53,29 @@ pub(crate) struct Cupti {
     flush_all: unsafe extern "C" fn(u32) -> Code,
     next_record: unsafe extern "C" fn(*mut u8, usize, *mut *mut c_void) -> Code,
     dropped: unsafe extern "C" fn(*mut c_void, u32, *mut usize) -> Code,
-    subscribe: unsafe extern "C" fn(*mut *mut c_void, *const c_void, *mut c_void) -> Code,
+    subscribe: unsafe extern "C" fn(*mut *mut c_void, Callback, *mut c_void) -> Code,
     unsubscribe: unsafe extern "C" fn(*mut c_void) -> Code,
+    enable_callback: unsafe extern "C" fn(u32, *mut c_void, u32, u32) -> Code,
     callback_name: unsafe extern "C" fn(u32, u32, *mut *const c_char) -> Code,
     result_string: unsafe extern "C" fn(Code, *mut *const c_char) -> Code,
     version: unsafe extern "C" fn(*mut u32) -> Code,
-    /// These two since CUDA 12.5.
-    enable_driver_api: Option<EnableApi>,
-    enable_runtime_api: Option<EnableApi>,
+}
+
+/// Calls are reported for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    subscriber: *mut c_void,
+    unsubscribe: unsafe extern "C" fn(*mut c_void) -> Code,
+}
+
+// SAFETY: CUPTI takes the subscriber back on any thread.
+unsafe impl Send for Subscription {}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        // SAFETY: the subscriber is one that CUPTI gave, and is given back once. The library stays loaded.
+        unsafe { (self.unsubscribe)(self.subscriber) };
+    }
 }
 
 impl Cupti {
@@ -102,14 +118,6 @@ impl Cupti {
                 }
             };
         }
-        macro_rules! newer_function {
-            ($name:literal) => {
-                // SAFETY: the type is that of the header of CUPTI 12.5, unchanged since.
-                unsafe { library.get::<EnableApi>(concat!($name, "\0")) }
-                    .ok()
-                    .map(|symbol| *symbol)
-            };
-        }
         let cupti = Self {
             path: path.into(),
             activity_enable: function!("cuptiActivityEnable"),
@@ -122,11 +130,10 @@ impl Cupti {
             dropped: function!("cuptiActivityGetNumDroppedRecords"),
             subscribe: function!("cuptiSubscribe"),
             unsubscribe: function!("cuptiUnsubscribe"),
+            enable_callback: function!("cuptiEnableCallback"),
             callback_name: function!("cuptiGetCallbackName"),
             result_string: function!("cuptiGetResultString"),
             version: function!("cuptiGetVersion"),
-            enable_driver_api: newer_function!("cuptiActivityEnableDriverApi"),
-            enable_runtime_api: newer_function!("cuptiActivityEnableRuntimeApi"),
         };
         std::mem::forget(library);
         Ok(cupti)
@@ -147,20 +154,35 @@ impl Cupti {
 
     /// Whether nobody else has subscribed: another profiler would have.
     pub(crate) fn is_free(&self) -> Result<(), CaptureError> {
-        unsafe extern "C" fn nothing(_: *mut c_void, _: u32, _: u32, _: *const c_void) {}
+        self.subscribe(std::iter::empty()).map(drop)
+    }
+
+    /// Has the calls of these functions reported to [`host_calls`]. CUPTI reports to one subscriber in a
+    /// process, so another profiler that holds it is an error, and holding it keeps others out.
+    pub(crate) fn subscribe(
+        &self,
+        functions: impl Iterator<Item = (Api, u32)>,
+    ) -> Result<Subscription, CaptureError> {
         let mut subscriber = ptr::null_mut();
-        let callback = nothing as *const c_void;
-        // SAFETY: the callback has the type that CUPTI calls, and does nothing; CUPTI keeps the
-        // subscriber until it is given back at once.
-        let code = unsafe { (self.subscribe)(&raw mut subscriber, callback, ptr::null_mut()) };
+        // SAFETY: the callback has the type that CUPTI calls and lives as long as the process; CUPTI keeps
+        // the subscriber until it is given back.
+        let code =
+            unsafe { (self.subscribe)(&raw mut subscriber, host_calls::called, ptr::null_mut()) };
         // Without a driver each version says something else that does not tell.
         if code != 0 && code != HELD && !discovery::driver_is_there() {
             return Err(CaptureError::NoDriver);
         }
         self.check("cuptiSubscribe", code)?;
-        // SAFETY: the subscriber is the one that CUPTI just gave.
-        unsafe { (self.unsubscribe)(subscriber) };
-        Ok(())
+        let subscription = Subscription {
+            subscriber,
+            unsubscribe: self.unsubscribe,
+        };
+        for (api, number) in functions {
+            // SAFETY: the subscriber is the one that CUPTI just gave. A number that this CUPTI has no function
+            // for is refused, and the next one may have one.
+            let _ = unsafe { (self.enable_callback)(1, subscriber, api as u32, number) };
+        }
+        Ok(subscription)
     }
 
     /// Hands CUPTI the functions that it calls from now on. All three live as long as the process.
@@ -197,22 +219,6 @@ impl Cupti {
             }
         };
         self.check(call, code)
-    }
-
-    /// Records calls of one function, or stops recording them. `None` if this CUPTI cannot choose.
-    pub(crate) fn set_call(
-        &self,
-        api: Api,
-        callback: u32,
-        on: bool,
-    ) -> Option<Result<(), CaptureError>> {
-        let (call, set) = match api {
-            Api::Driver => ("cuptiActivityEnableDriverApi", self.enable_driver_api?),
-            Api::Runtime => ("cuptiActivityEnableRuntimeApi", self.enable_runtime_api?),
-        };
-        // SAFETY: a plain call; CUPTI checks the number.
-        let code = unsafe { set(callback, u8::from(on)) };
-        Some(self.check(call, code))
     }
 
     /// Hands out the buffers whose records are all complete; with `forced` all others too.

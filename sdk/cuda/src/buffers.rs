@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::Thread;
 
-/// Bytes of one buffer: CUPTI's advice is 1 to 10 MB. A kernel takes about 200 bytes of it, a
-/// call 40.
+/// Bytes of one buffer: CUPTI's advice is 1 to 10 MB. A kernel takes about 200 bytes of it.
 pub const BUFFER_BYTES: usize = 1 << 20;
 
 /// Buffers at most; they are allocated when they are first needed and then used again.
@@ -74,6 +73,18 @@ pub(crate) fn close_in_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+/// Whether this is a forked child.
+pub(crate) fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+/// Wakes the thread that takes the full buffers.
+pub(crate) fn wake_writer() {
+    if let Some(writer) = &pool().writer {
+        writer.unpark();
+    }
+}
+
 /// The full buffers, in the order in which they came.
 pub(crate) fn take_full() -> Vec<Full> {
     std::mem::take(&mut pool().full)
@@ -95,7 +106,7 @@ pub(crate) unsafe extern "C" fn requested(
     size: *mut usize,
     max_records: *mut usize,
 ) {
-    let given = if FORKED.load(Ordering::Relaxed) {
+    let given = if is_forked() {
         std::ptr::null_mut()
     } else {
         empty()
@@ -131,7 +142,7 @@ pub(crate) unsafe extern "C" fn completed(
     _size: usize,
     valid: usize,
 ) {
-    if buffer.is_null() || FORKED.load(Ordering::Relaxed) {
+    if buffer.is_null() || is_forked() {
         return;
     }
     let full = Full { buffer, valid };

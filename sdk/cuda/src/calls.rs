@@ -1,9 +1,9 @@
 //! The calls that are recorded: those that the diagnosis uses, and no others, for each recorded
 //! call costs time.
 //!
-//! Newer runtimes reach the driver by a way that CUPTI does not report as calls of the driver, so
-//! calls of both are recorded. Where a call of the runtime makes one of the driver that is
-//! reported, the one lies inside the other in the trace, with one correlation.
+//! The runtime makes its calls by the driver, and launches are most of all calls, so they are recorded
+//! where the driver makes them, once. Of the other calls those of both are recorded, since a reader knows
+//! `cudaMalloc`: the driver's lies inside the runtime's in the trace, with one correlation.
 
 use std::collections::HashMap;
 
@@ -42,9 +42,11 @@ const DRIVER: [&str; 27] = [
     "GraphInstantiate",
 ];
 
-/// The same of the runtime, without `cuda`.
-const RUNTIME: [&str; 17] = [
-    "Launch",
+/// Beginnings of the names of functions of the runtime that launch, without `cuda`.
+const RUNTIME_LAUNCH: &str = "Launch";
+
+/// The same of the runtime's others that are recorded.
+const RUNTIME: [&str; 16] = [
     "GraphLaunch",
     "Memcpy",
     "Memset",
@@ -72,46 +74,54 @@ pub(crate) enum Api {
     Runtime = 2,
 }
 
+/// Why a function is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    Always,
+    /// A launch of the runtime: where the driver's launches do not show what it does.
+    WhereDriverIsSilent,
+}
+
 /// Whether calls of the function `name` are recorded.
-pub(crate) fn is_recorded(api: Api, name: &str) -> bool {
+pub(crate) fn wanted(api: Api, name: &str) -> Option<Wanted> {
     let (prefix, list) = match api {
         Api::Driver => ("cu", &DRIVER[..]),
         Api::Runtime => ("cuda", &RUNTIME[..]),
     };
-    name.strip_prefix(prefix)
-        .is_some_and(|rest| list.iter().any(|head| rest.starts_with(head)))
+    let rest = name.strip_prefix(prefix)?;
+    if list.iter().any(|head| rest.starts_with(head)) {
+        return Some(Wanted::Always);
+    }
+    (api == Api::Runtime && rest.starts_with(RUNTIME_LAUNCH)).then_some(Wanted::WhereDriverIsSilent)
 }
 
-/// The functions that CUPTI can report, by its numbers.
+/// The functions that are recorded, by CUPTI's numbers.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
-    recorded: HashMap<(Api, u32), String>,
-    others: Vec<(Api, u32)>,
-}
+pub(crate) struct Calls(HashMap<(Api, u32), (String, Wanted)>);
 
 impl Calls {
-    /// Adds all functions that CUPTI can report.
+    /// Chooses among all functions that CUPTI can report.
     pub(crate) fn add(&mut self, api: Api, all: Vec<(u32, String)>) {
         for (number, name) in all {
-            match is_recorded(api, &name) {
-                true => {
-                    let name = plain(api, &name).to_owned();
-                    self.recorded.insert((api, number), name);
-                }
-                false => self.others.push((api, number)),
+            if let Some(wanted) = wanted(api, &name) {
+                let name = plain(api, &name).to_owned();
+                self.0.insert((api, number), (name, wanted));
             }
         }
     }
 
     /// The name of a recorded function.
     pub(crate) fn name(&self, api: Api, number: u32) -> Option<&str> {
-        self.recorded.get(&(api, number)).map(String::as_str)
+        self.0.get(&(api, number)).map(|(name, _)| name.as_str())
     }
 
-    /// The numbers of the functions that are not recorded.
-    pub(crate) fn others(&self, api: Api) -> impl Iterator<Item = u32> {
-        let own = self.others.iter().filter(move |(of, _)| *of == api);
-        own.map(|(_, number)| *number)
+    /// The functions to ask for; `all` with the launches of the runtime.
+    pub(crate) fn functions(&self, all: bool) -> impl Iterator<Item = (Api, u32)> {
+        let chosen = move |wanted: &Wanted| all || *wanted == Wanted::Always;
+        let functions = self.0.iter();
+        functions
+            .filter(move |(_, (_, wanted))| chosen(wanted))
+            .map(|(&function, _)| function)
     }
 }
 
@@ -131,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_ways_to_launch_are_recorded_and_queries_are_not() {
+    fn each_launch_is_asked_for_once_and_queries_are_not() {
         for name in [
             "cuLaunchKernel",
             "cuLaunchKernelEx_ptsz",
@@ -141,21 +151,24 @@ mod tests {
             "cuMemFreeHost",
             "cuLibraryLoadData",
         ] {
-            assert!(is_recorded(Api::Driver, name), "{name}");
+            assert_eq!(wanted(Api::Driver, name), Some(Wanted::Always), "{name}");
         }
         for name in [
-            "cudaLaunchKernel_v7000",
-            "cudaLaunchKernelExC_v11060",
+            "cudaGraphLaunch_v10000",
             "cudaMemcpyAsync_v3020",
             "cudaStreamSynchronize_v3020",
         ] {
-            assert!(is_recorded(Api::Runtime, name), "{name}");
+            assert_eq!(wanted(Api::Runtime, name), Some(Wanted::Always), "{name}");
+        }
+        for name in ["cudaLaunchKernel_v7000", "cudaLaunchKernelExC_v11060"] {
+            let silent = Some(Wanted::WhereDriverIsSilent);
+            assert_eq!(wanted(Api::Runtime, name), silent, "{name}");
         }
         for name in ["cuEventQuery", "cuCtxGetCurrent", "cuStreamGetCaptureInfo"] {
-            assert!(!is_recorded(Api::Driver, name), "{name}");
+            assert_eq!(wanted(Api::Driver, name), None, "{name}");
         }
         for name in ["cudaGetDevice_v3020", "cudaPeekAtLastError_v3020"] {
-            assert!(!is_recorded(Api::Runtime, name), "{name}");
+            assert_eq!(wanted(Api::Runtime, name), None, "{name}");
         }
     }
 
@@ -168,11 +181,13 @@ mod tests {
             (9, "cuMemAlloc_v2"),
         ];
         calls.add(Api::Driver, names.map(|(n, s)| (n, s.to_owned())).into());
-        calls.add(Api::Runtime, vec![(7, "cudaMalloc_v3020".to_owned())]);
+        let names = [(7, "cudaMalloc_v3020"), (8, "cudaLaunchKernel_v7000")];
+        calls.add(Api::Runtime, names.map(|(n, s)| (n, s.to_owned())).into());
         assert_eq!(calls.name(Api::Driver, 7), Some("cuLaunchKernel"));
         assert_eq!(calls.name(Api::Driver, 8), None);
-        assert_eq!(calls.others(Api::Driver).collect::<Vec<_>>(), [8]);
         assert_eq!(calls.name(Api::Driver, 9), Some("cuMemAlloc_v2"));
         assert_eq!(calls.name(Api::Runtime, 7), Some("cudaMalloc"));
+        assert_eq!(calls.functions(false).count(), 3);
+        assert!(calls.functions(true).any(|of| of == (Api::Runtime, 8)));
     }
 }

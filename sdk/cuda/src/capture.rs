@@ -1,13 +1,13 @@
 //! The capture of one process: CUPTI switched on and off, its records written as events.
 
-use crate::api::Cupti;
+use crate::api::{Cupti, Subscription};
 use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
 use crate::price::{MeasuredCost, Price};
 use crate::windows::Windows;
-use crate::{CaptureError, buffers, layout};
+use crate::{CaptureError, buffers, host_calls, layout};
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -40,6 +40,9 @@ const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
 /// Kinds that no finding needs.
 const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
+/// Kernels of a window, at least, before their calls are missed; and the share of them that must have one.
+const CALLS_MISSED: (u64, u64) = (200, 2);
+
 /// One capture runs in a process at a time.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
@@ -64,9 +67,22 @@ pub struct Capture {
     waits: bool,
     /// A window was open at some time.
     was_open: bool,
+    /// While a window is open: calls are reported.
+    calls: Option<Subscription>,
+    /// The runtime's launches are asked for, too: the driver's do not show them.
+    runtime_launches: bool,
+    /// Another profiler has CUPTI, and nothing is captured any more.
+    left: Option<Left>,
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
+}
+
+/// CUPTI was left to another profiler.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    at: MonoTime,
+    told: bool,
 }
 
 impl Capture {
@@ -110,6 +126,9 @@ impl Capture {
             every_kind: config.every_kind,
             waits: config.every_kind,
             was_open: false,
+            calls: None,
+            runtime_launches: false,
+            left: None,
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
@@ -151,12 +170,13 @@ impl Capture {
     /// Whether records wait, so that a file for them is worth making. While there are none it
     /// opens and closes the window as [`poll`](Self::poll) does; to be called as often.
     pub fn has_records(&mut self) -> bool {
+        let have_come = || buffers::has_full() || host_calls::has_calls();
         self.flush_when_due();
-        if buffers::has_full() {
+        if have_come() {
             return true;
         }
         self.govern(MonotonicClock::read());
-        buffers::has_full()
+        have_come()
     }
 
     /// Whether a window is open.
@@ -186,6 +206,21 @@ impl Capture {
         self.drain(sink);
         self.windows.write(now, sink);
         self.report_losses(now, sink);
+    }
+
+    /// Leaves CUPTI to another profiler of the process, for good: closes the window, and opens no more.
+    pub fn leave(&mut self) {
+        let now = MonotonicClock::read();
+        if self.left.is_some() {
+            return;
+        }
+        self.left = Some(Left {
+            at: now,
+            told: false,
+        });
+        if self.governor.is_open() {
+            self.close(now);
+        }
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -246,23 +281,30 @@ impl Capture {
 
     /// Opens or closes the window.
     fn govern(&mut self, now: MonoTime) {
+        if self.left.is_some() {
+            return;
+        }
         self.count_cost();
         match self.governor.tick(now, self.cost()) {
             Decision::Stay => {}
             Decision::Open => {
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
-                // It could be switched on before; if it cannot now, the window stays empty.
-                let _ = self.switch(true);
+                // It could be switched on before. If it cannot now, another has it.
+                if self.switch(true).is_err() {
+                    self.leave();
+                }
             }
-            Decision::Close => {
-                self.price.closed(now);
-                self.windows.closed(now);
-                let _ = self.switch(false);
-                self.closed = Some(now);
-                self.flush(false);
-            }
+            Decision::Close => self.close(now),
         }
+    }
+
+    fn close(&mut self, now: MonoTime) {
+        self.price.closed(now);
+        self.windows.closed(now);
+        let _ = self.switch(false);
+        self.closed = Some(now);
+        self.flush(false);
     }
 
     fn switch(&mut self, on: bool) -> Result<(), CaptureError> {
@@ -273,7 +315,17 @@ impl Capture {
         switched
     }
 
-    fn set_kinds(&self, on: bool) -> Result<(), CaptureError> {
+    fn set_kinds(&mut self, on: bool) -> Result<(), CaptureError> {
+        // Nothing is switched on where another profiler has subscribed: what it would record would be taken
+        // for that one's.
+        self.calls = match on {
+            true => {
+                host_calls::window_opens();
+                let functions = self.emitter.calls().functions(self.runtime_launches);
+                Some(self.cupti.subscribe(functions)?)
+            }
+            false => None,
+        };
         self.cupti.set(layout::KERNEL, on)?;
         let waits = WAITS.iter().filter(|_| self.waits);
         let extra = EXTRA.iter().filter(|_| self.every_kind);
@@ -281,26 +333,23 @@ impl Capture {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
-        for (api, kind) in [
-            (Api::Driver, layout::DRIVER),
-            (Api::Runtime, layout::RUNTIME),
-        ] {
-            let _ = self.cupti.set(kind, on);
-            if on {
-                self.leave_out(api);
-            }
-        }
         Ok(())
     }
 
-    /// Stops recording the calls that nobody asked for, where CUPTI can choose among them; where it
-    /// cannot, they are left out when they come. The other way round, to ask for the calls one by
-    /// one, gives none of those in contexts that were there before (seen with driver 580, CUDA 13.0).
-    fn leave_out(&self, api: Api) {
-        for number in self.emitter.calls().others(api) {
-            // A number that this CUPTI has no function for is refused, and the next one may have one.
-            if self.cupti.set_call(api, number, false).is_none() {
-                return;
+    /// Asks for the runtime's launches too, where kernels come without a call of the driver.
+    fn look_for_launches(&mut self) {
+        let (kernels, called) = self.emitter.launched;
+        if self.runtime_launches || kernels < CALLS_MISSED.0 {
+            return;
+        }
+        self.emitter.launched = (0, 0);
+        if called * CALLS_MISSED.1 < kernels {
+            self.runtime_launches = true;
+            if self.governor.is_open() {
+                let functions = self.emitter.calls().functions(true);
+                // The old one is given back first: there can be one.
+                self.calls = None;
+                self.calls = self.cupti.subscribe(functions).ok();
             }
         }
     }
@@ -329,6 +378,8 @@ impl Capture {
     }
 
     fn drain(&mut self, sink: &mut dyn EventSink) {
+        let emitter = &mut self.emitter;
+        self.dropped += host_calls::drain(|call| emitter.call(&call, sink));
         for full in buffers::take_full() {
             let Self { cupti, emitter, .. } = self;
             let read = cupti.each_record(&full, |record| emitter.record(record, sink));
@@ -336,6 +387,7 @@ impl Capture {
             buffers::give_back(full);
         }
         self.dropped += self.cupti.take_dropped();
+        self.look_for_launches();
         if !self.waits && self.emitter.has_several_streams() {
             self.waits = true;
             if self.governor.is_open() {
@@ -358,6 +410,16 @@ impl Capture {
             self.reported.1 = unfinished;
             let (source, total) = ("operations without times", unfinished);
             sink.push(&EventRef::Loss { source, at, total });
+        }
+        if let Some(left) = &mut self.left
+            && !std::mem::replace(&mut left.told, true)
+        {
+            let seconds = self.windows.time(left.at).as_nanos() as f64 / 1e9;
+            let text = &format!(
+                "Another profiler (nsys, torch.profiler...) took CUPTI after {seconds:.1} s: from then on device \
+                 operations were not recorded. Run one of them at a time."
+            );
+            sink.push(&EventRef::Note { text });
         }
         if std::mem::take(&mut self.unreadable) {
             let text =

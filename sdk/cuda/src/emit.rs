@@ -1,6 +1,7 @@
 //! From CUPTI's records to events of a trace, by the conventions of Kineto.
 
 use crate::calls::{Api, Calls};
+use crate::host_calls::Call;
 use crate::names::{self, KernelNames};
 use crate::recent::Recent;
 use crate::record::{Place, Record, Span};
@@ -65,6 +66,8 @@ pub(crate) struct Emitter {
     /// Events of CUDA: the stream on which each was recorded last, and by which call.
     events: Recent<(u32, u32)>,
     pub(crate) counts: Counts,
+    /// Kernels of no graph, and how many of them had a call.
+    pub(crate) launched: (u64, u64),
     /// Start of the earliest operation since it was last taken.
     pub(crate) first_operation: Option<u64>,
 }
@@ -81,6 +84,7 @@ impl Emitter {
             ran: Recent::new(WAITING),
             events: Recent::new(WAITING),
             counts: Counts::default(),
+            launched: (0, 0),
             first_operation: None,
         }
     }
@@ -106,6 +110,10 @@ impl Emitter {
                 graph_node,
             } => {
                 self.counts.kernels += 1;
+                if graph_node == 0 {
+                    self.launched.0 += 1;
+                    self.launched.1 += u64::from(self.submitted.get(correlation).is_some());
+                }
                 let name = self.kernels.of(name);
                 let node = (arg::GRAPH_NODE, ValueRef::U64(graph_node));
                 let more = if graph_node == 0 { &[][..] } else { &[node] };
@@ -149,17 +157,6 @@ impl Emitter {
                     &more,
                     sink,
                 );
-            }
-            Record::Call {
-                api,
-                callback,
-                span,
-                thread,
-                correlation,
-                returned,
-            } => {
-                let function = (api, callback);
-                self.call(function, span, Tid(thread), (correlation, returned), sink);
             }
             Record::Wait {
                 what,
@@ -240,23 +237,23 @@ impl Emitter {
         }
     }
 
-    fn call(
-        &mut self,
-        (api, callback): (Api, u32),
-        span: Span,
-        thread: Tid,
-        (correlation, returned): (u32, u32),
-        sink: &mut dyn EventSink,
-    ) {
-        let Some(interval) = self.interval(span) else {
+    /// Writes a call.
+    pub(crate) fn call(&mut self, call: &Call, sink: &mut dyn EventSink) {
+        let &Call {
+            api,
+            callback,
+            correlation,
+            returned,
+            ..
+        } = call;
+        let Some(interval) = self.interval(call.span) else {
             return;
         };
-        // Where CUPTI cannot choose, it records calls that nobody asked for.
         let Some(name) = self.calls.name(api, callback) else {
             return;
         };
         self.counts.calls += 1;
-        let (pid, tid) = self.tracks.thread(thread, sink);
+        let (pid, tid) = self.tracks.thread(Tid(call.thread), sink);
         let error = match returned {
             0 => String::new(),
             code => format!("CUDA error {code}"),

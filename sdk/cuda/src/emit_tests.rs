@@ -5,8 +5,21 @@ use gpustall_trace::{Meta, Trace, read};
 
 const PID: Pid = Pid(7);
 
+/// What the emitter is told.
+#[derive(Clone, Copy)]
+enum Told {
+    Record(Record<'static>),
+    Call(Call),
+}
+
 /// A trace of these records; the emitter's counts.
-fn trace(records: &[Record<'_>]) -> (Trace, Counts) {
+fn trace(records: &[Record<'static>]) -> (Trace, Counts) {
+    let records: Vec<Told> = records.iter().copied().map(Told::Record).collect();
+    told(&records)
+}
+
+/// A trace of what the emitter was told in this order; its counts.
+fn told(all: &[Told]) -> (Trace, Counts) {
     let folder = tempfile::tempdir().expect("the directory for temporary files is writable");
     let path = folder.path().join("x.json.partial");
     let mut partial = PartialWriter::create(&path, &Meta::default()).expect("it is writable");
@@ -15,8 +28,11 @@ fn trace(records: &[Record<'_>]) -> (Trace, Counts) {
     calls.add(Api::Driver, launch);
     calls.add(Api::Runtime, vec![(5, "cudaGraphLaunch_v10000".to_owned())]);
     let mut emitter = Emitter::new(PID, MonoTime::from_nanos(1_000), calls);
-    for record in records {
-        emitter.record(record, &mut partial);
+    for told in all {
+        match told {
+            Told::Record(record) => emitter.record(record, &mut partial),
+            Told::Call(call) => emitter.call(call, &mut partial),
+        }
     }
     partial.flush().expect("there is room");
     let read = read(&path).expect("it was just written");
@@ -41,24 +57,24 @@ fn kernel(correlation: u32, span: Span, graph_node: u64) -> Record<'static> {
     }
 }
 
-fn call(api: Api, callback: u32, correlation: u32, span: Span) -> Record<'static> {
-    Record::Call {
+fn call(api: Api, callback: u32, correlation: u32, span: Span) -> Told {
+    Told::Call(Call {
         api,
         callback,
         span,
         thread: 9,
         correlation,
         returned: 0,
-    }
+    })
 }
 
 #[test]
 fn a_kernel_lies_on_the_track_of_its_stream_with_an_arrow_from_its_call() {
     let launched = call(Api::Driver, 3, 42, (2_000, 2_500));
-    let ran = kernel(42, (3_000, 5_000), 0);
-    // Buffers come in any order.
-    for records in [[launched, ran], [ran, launched]] {
-        let (trace, _) = trace(&records);
+    let ran = Told::Record(kernel(42, (3_000, 5_000), 0));
+    // Calls and records come in any order.
+    for all in [[launched, ran], [ran, launched]] {
+        let (trace, _) = told(&all);
         let find = |cat: &str| trace.slices.iter().find(|s| trace.text(s.cat) == cat);
         let slice = find(cat::KERNEL).expect("the kernel is there");
         assert_eq!(trace.text(slice.name), "axpy(float*, float)");
@@ -87,7 +103,8 @@ fn the_nodes_of_a_graph_share_their_launch_and_are_told_apart() {
         kernel(42, (3_000, 4_000), 11),
         kernel(42, (4_000, 5_000), 12),
     ];
-    let (trace, counts) = trace(&[launched, nodes[0], nodes[1]]);
+    let nodes = nodes.map(Told::Record);
+    let (trace, counts) = told(&[launched, nodes[0], nodes[1]]);
     assert_eq!(counts.kernels, 2);
     let node = |slice: &gpustall_trace::Slice| trace.arg_u64(&slice.args, arg::GRAPH_NODE);
     let found: Vec<u64> = trace.slices.iter().filter_map(node).collect();
@@ -150,10 +167,10 @@ fn a_wait_for_an_event_names_the_stream_that_recorded_it() {
 
 #[test]
 fn calls_that_nobody_asked_for_and_operations_without_times_leave_no_slice() {
-    let (trace, counts) = trace(&[
+    let (trace, counts) = told(&[
         call(Api::Driver, 4, 1, (2_000, 2_100)),
-        kernel(2, (0, 0), 0),
-        Record::Other,
+        Told::Record(kernel(2, (0, 0), 0)),
+        Told::Record(Record::Other),
     ]);
     assert!(trace.slices.is_empty());
     assert_eq!((counts.calls, counts.unfinished), (0, 1));

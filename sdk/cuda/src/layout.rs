@@ -9,11 +9,6 @@
 pub(crate) const MEMCPY: u32 = 1;
 /// `CUPTI_ACTIVITY_KIND_MEMSET`.
 pub(crate) const MEMSET: u32 = 2;
-/// `CUPTI_ACTIVITY_KIND_DRIVER`.
-pub(crate) const DRIVER: u32 = 4;
-
-/// `CUPTI_ACTIVITY_KIND_RUNTIME`.
-pub(crate) const RUNTIME: u32 = 5;
 /// `CUPTI_ACTIVITY_KIND_CONTEXT`.
 pub(crate) const CONTEXT: u32 = 9;
 /// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`; `CUPTI_ACTIVITY_KIND_KERNEL` would serialise them.
@@ -108,19 +103,6 @@ pub(crate) struct Memset {
     pub(crate) memory: u16,
 }
 
-/// `CUpti_ActivityAPI`: a call of the driver or the runtime.
-#[repr(C, align(8))]
-pub(crate) struct Api {
-    kind: u32,
-    pub(crate) callback: u32,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    process: u32,
-    pub(crate) thread: u32,
-    pub(crate) correlation: u32,
-    pub(crate) returned: u32,
-}
-
 /// `CUpti_ActivitySynchronization` and `2`.
 #[repr(C, align(8))]
 pub(crate) struct Synchronization {
@@ -165,6 +147,41 @@ pub(crate) struct Context {
     null_stream: u16,
 }
 
+/// `CUpti_CallbackData`: what a callback is told of a call of the driver or the runtime.
+#[repr(C)]
+pub(crate) struct CallbackData {
+    /// `CUpti_ApiCallbackSite`.
+    pub(crate) site: u32,
+    function_name: *const std::ffi::c_char,
+    parameters: *const std::ffi::c_void,
+    /// Where the result lies, after the call.
+    pub(crate) returned: *const u32,
+    symbol_name: *const std::ffi::c_char,
+    context: *const std::ffi::c_void,
+    context_number: u32,
+    correlation_data: *mut u64,
+    pub(crate) correlation: u32,
+}
+
+#[cfg(test)]
+impl CallbackData {
+    /// What a test tells a callback.
+    pub(crate) fn of(site: u32, correlation: u32, returned: &u32) -> Self {
+        use std::ptr;
+        Self {
+            site,
+            function_name: ptr::null(),
+            parameters: ptr::null(),
+            returned,
+            symbol_name: ptr::null(),
+            context: ptr::null(),
+            context_number: 0,
+            correlation_data: ptr::null_mut(),
+            correlation,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,8 +213,8 @@ mod tests {
         same!(Memset, CUpti_ActivityMemset4: bytes = bytes, start = start, end = end,
             device = deviceId, context = contextId, stream = streamId,
             correlation = correlationId, memory = memoryKind);
-        same!(Api, CUpti_ActivityAPI: callback = cbid, start = start, end = end,
-            thread = threadId, correlation = correlationId, returned = returnValue);
+        same!(CallbackData, CUpti_CallbackData: site = callbackSite,
+            returned = functionReturnValue, correlation = correlationId);
         same!(Synchronization, CUpti_ActivitySynchronization: what = type_, start = start,
             end = end, correlation = correlationId, context = contextId, stream = streamId,
             event = cudaEventId);
@@ -213,8 +230,6 @@ mod tests {
         for (ours, theirs) in [
             (MEMCPY, Theirs::CUPTI_ACTIVITY_KIND_MEMCPY),
             (MEMSET, Theirs::CUPTI_ACTIVITY_KIND_MEMSET),
-            (DRIVER, Theirs::CUPTI_ACTIVITY_KIND_DRIVER),
-            (RUNTIME, Theirs::CUPTI_ACTIVITY_KIND_RUNTIME),
             (CONTEXT, Theirs::CUPTI_ACTIVITY_KIND_CONTEXT),
             (KERNEL, Theirs::CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL),
             (OVERHEAD, Theirs::CUPTI_ACTIVITY_KIND_OVERHEAD),

@@ -19,6 +19,7 @@ mod discovery;
 mod emit;
 mod error;
 mod governor;
+mod host_calls;
 mod layout;
 mod names;
 #[cfg(feature = "nvml")]

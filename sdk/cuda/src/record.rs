@@ -4,7 +4,6 @@
     reason = "reads records at the places that CUPTI hands out"
 )]
 
-use crate::calls::Api;
 use crate::layout;
 use std::ffi::{CStr, c_void};
 
@@ -46,14 +45,6 @@ pub(crate) enum Record<'a> {
         /// `CUpti_ActivityMemoryKind`.
         memory: u16,
         bytes: u64,
-    },
-    Call {
-        api: Api,
-        callback: u32,
-        span: Span,
-        thread: u32,
-        correlation: u32,
-        returned: u32,
     },
     Wait {
         /// `CUpti_ActivitySynchronizationType`.
@@ -152,20 +143,6 @@ pub(crate) unsafe fn read<'a>(at: *const c_void) -> Record<'a> {
                     correlation: record.correlation,
                     memory: record.memory,
                     bytes: record.bytes,
-                }
-            }
-            kind @ (layout::DRIVER | layout::RUNTIME) => {
-                let record = &*at.cast::<layout::Api>();
-                Record::Call {
-                    api: match kind {
-                        layout::DRIVER => Api::Driver,
-                        _ => Api::Runtime,
-                    },
-                    callback: record.callback,
-                    span: (record.start, record.end),
-                    thread: record.thread,
-                    correlation: record.correlation,
-                    returned: record.returned,
                 }
             }
             layout::SYNCHRONIZATION => {
