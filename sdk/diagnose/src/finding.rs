@@ -4,6 +4,7 @@ use crate::cause::{Cause, Severity};
 use crate::caveat::caveat;
 use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
+use crate::culprits;
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
@@ -212,6 +213,10 @@ impl Run<'_> {
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
+        let waits_for_cpu = matches!(cause, Cause::HostPreempted | Cause::DataContended);
+        let held_by = waits_for_cpu
+            .then(|| culprits::in_words(self.timeline, &states.held_by, states.waiting));
+        let held_by = held_by.flatten();
         let finding = Finding {
             cause,
             severity,
@@ -221,6 +226,7 @@ impl Run<'_> {
             share: round_share(share),
             stalls: lengths,
             chain: chain.links(),
+            held_by: held_by.unwrap_or_default(),
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
             remedy: remedy.text,

@@ -1,16 +1,15 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
+use crate::culprits::{Kind, culprits};
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
 use crate::links::percent;
 use crate::rules::BlockedOn;
-use crate::state_links::by_name;
-use crate::threads::{StateSums, Who, tid_of};
+use crate::threads::StateSums;
 use crate::timeline::Timeline;
-use gpustall_trace::{Nanos, Tid};
-use std::collections::{BTreeMap, BTreeSet};
+use gpustall_trace::Nanos;
 
 /// Workers that had the CPU for at least this share of the time for which a thread waited for one
 /// are why it waited.
@@ -18,9 +17,6 @@ const OWN_MIN_SHARE: f64 = 0.5;
 
 /// Another one is named that had the CPU for at least this share of that time.
 const HOLDER_MIN_SHARE: f64 = 0.25;
-
-/// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
-const OWN_NAMES: &str = "gpustall";
 
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
@@ -46,42 +42,28 @@ pub(crate) struct KernelSigns {
 impl KernelSigns {
     /// From the states of a finding's threads.
     pub(crate) fn of(timeline: &Timeline<'_>, states: &StateSums) -> Self {
-        let first = |of: &BTreeMap<Who, Nanos>, whole: Nanos| {
-            let names = by_name(timeline, of);
-            let (name, ns) = names.into_iter().next()?;
-            Some((name, ns.share_of(whole)))
+        let held_by = culprits(timeline, &states.held_by);
+        let share = |kind: Kind| {
+            let of_kind = held_by.iter().filter(|of| of.kind == kind);
+            let ns: Nanos = of_kind.map(|of| of.ns).sum();
+            ns.share_of(states.waiting)
         };
-        // Nobody is told to stop his own job.
-        let mut others = states.held_by.clone();
-        others.retain(|(_, tid), _| tid.is_none_or(|tid| timeline.kernel.get(tid).is_none()));
-        // Nor the recorder that it runs under.
-        let recording = by_name(timeline, &states.held_by);
-        let recording = recording
-            .iter()
-            .filter(|(name, _)| name.starts_with(OWN_NAMES));
-        let recording: Nanos = recording.map(|&(_, ns)| ns).sum();
-        others.retain(|&(name, _), _| !timeline.trace.text(name).starts_with(OWN_NAMES));
-        let workers: BTreeSet<Tid> = timeline
-            .serves
-            .keys()
-            .filter_map(|&track| tid_of(timeline.trace, track))
-            .collect();
-        let own = states
-            .held_by
-            .iter()
-            .filter(|((_, tid), _)| tid.is_some_and(|t| workers.contains(&t)));
-        let own: Nanos = own.map(|(_, &ns)| ns).sum();
+        // Nobody is told to stop his own job, nor the recorder that it runs under.
+        let holder = held_by.iter().find(|of| of.kind == Kind::Program);
         let most = states.blocked.iter().max_by_key(|&(_, ns)| ns);
         let locks = states.blocked_in(|on| on == BlockedOn::Lock);
+        let wakers = culprits(timeline, &states.woken_by);
         let reclaims = states
             .tids
             .iter()
             .filter_map(|&tid| timeline.kernel.get(tid));
         Self {
-            holder: first(&others, states.waiting),
-            own_workers: own.share_of(states.waiting),
-            recording: recording.share_of(states.waiting),
-            waker: first(&states.woken_by, locks),
+            holder: holder.map(|of| (of.name.clone(), of.ns.share_of(states.waiting))),
+            own_workers: share(Kind::Worker),
+            recording: share(Kind::Recording),
+            waker: wakers
+                .first()
+                .map(|of| (of.name.clone(), of.ns.share_of(locks))),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {

@@ -30,6 +30,7 @@ mod charge;
 mod contended;
 mod cover;
 mod crew;
+mod culprits;
 mod cut_off;
 mod device;
 mod device_chain;
