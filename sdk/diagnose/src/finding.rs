@@ -205,10 +205,11 @@ impl Run<'_> {
             step: prediction.as_ref().map(|p| p.step),
             steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
             counts: Vec::new(),
+            counts_if_free: Vec::new(),
         };
         // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
         if !self.is_serial(loader) && !facts.is_of_ends() {
-            facts.counts = facts.worker_counts();
+            (facts.counts, facts.counts_if_free) = facts.worker_counts();
         }
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
@@ -231,7 +232,7 @@ impl Run<'_> {
             worst: self.worst(stalls),
             remedy: remedy.text,
             caveat: caveat(self.timeline, &states),
-            worker_counts_assume: facts.assumed_of_disk(),
+            worker_counts_assume: facts.assumed(),
             worker_counts: facts.counts,
             step_ns: worth.step.map(Nanos::get),
             predicted_step_ns: worth.predicted.map(Nanos::get),

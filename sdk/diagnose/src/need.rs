@@ -6,7 +6,7 @@ use crate::framework::Framework;
 use crate::links::percent;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
-use crate::worker_counts::{Costs, NO_SHORTER, Queue, Reached, Reading, enough};
+use crate::worker_counts::{Costs, NEAR_ENOUGH, NO_SHORTER, Queue, Reached, Reading, enough};
 use gpustall_trace::Nanos;
 
 /// Where batches were made already for at least this share of the waits for them, the workers keep up.
@@ -76,8 +76,9 @@ impl Facts<'_> {
         })
     }
 
-    /// The predicted step for each number of workers, where what a batch costs is known.
-    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
+    /// The predicted step for each number of workers, where what a batch costs is known; and the same if
+    /// others kept no CPU busy, where they do.
+    pub(crate) fn worker_counts(&self) -> (Vec<WorkerCount>, Vec<WorkerCount>) {
         let costs = || {
             let made = self.loader?.production?;
             let ready = self.loader?.production_ready.unwrap_or_default();
@@ -102,7 +103,73 @@ impl Facts<'_> {
             })
         };
         let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
-        costs.map_or(Vec::new(), |costs| costs.counts())
+        costs.map_or_else(Default::default, |costs| {
+            (costs.counts(), costs.counts_if_free())
+        })
+    }
+
+    /// What would be predicted if others kept no CPU busy, where that is why no step is shorter.
+    pub(crate) fn if_free(&self) -> Option<&WorkerCount> {
+        let now = enough(&self.counts)?.predicted_step_ns as f64;
+        let free = enough(&self.counts_if_free)?;
+        (free.predicted_step_ns as f64 <= now * (1.0 - NEAR_ENOUGH)).then_some(free)
+    }
+
+    /// `other programs keep 1.2 of the 2 CPUs that this job may use busy`.
+    pub(crate) fn others_keep(&self) -> String {
+        format!(
+            "other programs keep {:.1} of the {} CPUs that this job may use busy",
+            self.taken_cpus, self.cpus
+        )
+    }
+
+    /// What to change where workers would help if others kept no CPU busy; `set` says how to have so many.
+    pub(crate) fn free_first(&self, need: &Need, set: impl Fn(u64) -> String) -> Option<String> {
+        let free = self.if_free()?;
+        let gains = Nanos::new(free.predicted_step_ns).share_of(self.step?) <= MIN_GAIN;
+        gains.then(|| {
+            format!(
+                "free the CPUs first: {}, and with that no number of workers is predicted to make a step \
+                 much shorter. On free CPUs {} is predicted to give a step {}: {}",
+                self.others_keep(),
+                set(free.workers),
+                free.in_words(),
+                need.cost()
+            )
+        })
+    }
+
+    /// What is to be said of a number of workers that is advised: why it is no larger, and why it may be
+    /// larger than the number of CPUs.
+    pub(crate) fn about(&self, workers: u64) -> String {
+        let mut about = String::new();
+        let of = |count: &&WorkerCount| count.workers == workers;
+        let then = self.counts.iter().find(of).map(|of| of.predicted_step_ns);
+        let shortest = self.counts.iter().map(|of| of.predicted_step_ns).min();
+        if let Some((then, shortest)) = then.zip(shortest)
+            && shortest as f64 <= then as f64 * (1.0 - NO_SHORTER)
+        {
+            about += &format!(
+                " More than {workers} are predicted to make a step shorter by no more than {:.0} %.",
+                NEAR_ENOUGH * 100.0
+            );
+        }
+        let made = self.loader.and_then(|of| of.production);
+        let waits = self.loader.and_then(|of| of.production_cpu).zip(made);
+        let waits = waits.map(|(cpu, made)| 1.0 - cpu.share_of(made).min(1.0));
+        let more = self.cpus > 0 && workers > u64::from(self.cpus);
+        if let Some(waits) = waits.filter(|_| more) {
+            about += &format!(
+                " {workers} workers are more than the {} CPUs of this job, and help all the same: a worker \
+                 does not compute for {} of the time that a batch takes, and needs no CPU meanwhile.",
+                self.cpus,
+                percent(waits)
+            );
+        }
+        if more && self.framework == Framework::PyTorch {
+            about += " PyTorch will warn that it suggests no more workers than CPUs.";
+        }
+        about
     }
 
     /// Whose the CPUs are that the trainers need: `the trainer's`, or of several `those of 2 trainers`.
@@ -152,8 +219,25 @@ impl Facts<'_> {
         Some(Reached { workers, step })
     }
 
-    /// What the numbers of workers take for granted about the disk.
-    pub(crate) fn assumed_of_disk(&self) -> String {
+    /// What the numbers of workers take for granted.
+    pub(crate) fn assumed(&self) -> String {
+        match self.if_free() {
+            Some(free) => format!(
+                "{}; on free CPUs {} {} a step {}",
+                self.others_keep(),
+                free.workers,
+                if free.workers == 1 {
+                    "worker gives"
+                } else {
+                    "workers give"
+                },
+                free.in_words()
+            ),
+            None => self.assumed_of_disk(),
+        }
+    }
+
+    fn assumed_of_disk(&self) -> String {
         let disk = self.disk();
         let open = self
             .counts
@@ -213,6 +297,12 @@ impl Facts<'_> {
 }
 
 impl Need {
+    /// Whether so many make batches as fast as each trainer takes them.
+    pub(crate) fn keeps_up(&self) -> bool {
+        let each = self.made.get() as f64 / self.workers.max(1) as f64;
+        each <= self.rest.get() as f64 * (1.0 + NO_SHORTER)
+    }
+
     /// The numbers that it follows from.
     pub(crate) fn cost(&self) -> String {
         let cpu = self
@@ -229,8 +319,12 @@ impl Need {
     }
 
     /// What so many workers reach where the CPUs are the limit.
-    pub(crate) fn limited(&self) -> String {
+    pub(crate) fn limited(&self, facts: &Facts<'_>) -> String {
         let then = self.then.map_or(String::new(), |then| then.in_words());
-        format!("a step {then} is predicted, then the CPUs are the limit")
+        let taken = match facts.if_free() {
+            Some(_) => format!(", since {}", facts.others_keep()),
+            None => String::new(),
+        };
+        format!("a step {then} is predicted, then the CPUs are the limit{taken}")
     }
 }

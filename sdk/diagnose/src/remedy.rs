@@ -62,6 +62,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) steady: Option<Nanos>,
     /// The predicted step for each number of workers; empty if it is not known.
     pub(crate) counts: Vec<WorkerCount>,
+    /// The same if others kept no CPU busy; empty if they do not.
+    pub(crate) counts_if_free: Vec<WorkerCount>,
 }
 
 impl Facts<'_> {
@@ -175,8 +177,16 @@ impl From<&str> for Remedy {
     }
 }
 
-/// What to change.
+/// What to change, and what is to be said of the number of workers that it names.
 pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
+    let mut remedy = change(facts);
+    if let Some(workers) = remedy.workers {
+        remedy.text += &facts.about(workers);
+    }
+    remedy
+}
+
+fn change(facts: &Facts<'_>) -> Remedy {
     // Numbers about a device are there where one was recorded.
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
         return BETWEEN_PHASES.into();

@@ -43,7 +43,7 @@ pub struct Finding {
     /// is known.
     #[serde(default)]
     pub worker_counts: Vec<WorkerCount>,
-    /// What these take for granted about the disk; empty if nothing.
+    /// What these take for granted about the disk and the CPUs that others keep busy; empty if nothing.
     #[serde(default)]
     pub worker_counts_assume: String,
     /// The mean step that the prediction is compared with.
