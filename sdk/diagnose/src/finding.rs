@@ -150,7 +150,21 @@ impl Run<'_> {
         }
         let of_waits = self.share_of_waits((cause, loader), lost);
         let names = self.names_of_devices(stalls, lost);
+        let is_end = |stall: &&&Stall| match stall.source {
+            Source::Wait(i) => {
+                let wait = self.timeline.waits.get(i);
+                wait.is_some_and(|wait| wait.role == Role::EpochEnd)
+            }
+            _ => false,
+        };
+        let taken = self.loaders.iter();
+        let taken = taken.filter(|of| loader.is_none_or(|loader| of.key == loader));
         let chain = Chain {
+            ends: match cause.is_batch() {
+                true => stalls.iter().filter(is_end).count() as u64,
+                false => 0,
+            },
+            batches: taken.map(|of| of.row.batches).sum(),
             devices: recorded.then_some((names, cause, proof)),
             lateness: (cause == Cause::CommStraggler).then(|| self.lateness()),
             launches_known: stalls
