@@ -89,6 +89,10 @@ impl Parts {
     ) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
+        // What the sidecar says explains nothing about devices.
+        let of_sidecar = |trace: &Trace| trace.meta.recorder.starts_with("gpustall-sidecar");
+        let mut others = found.iter().filter(|part| !of_sidecar(&part.trace));
+        let explained = others.any(|part| !part.trace.meta.notes.is_empty());
         found.extend(super::python::parts(&self.0, (start, end), &mut notes));
         // The first gives the trace its process: rank 0, or the one that used its devices most; without
         // devices, the one with the most steps.
@@ -98,7 +102,6 @@ impl Parts {
             (rank, Reverse(weight))
         });
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
-        let explained = found.iter().any(|part| !part.trace.meta.notes.is_empty());
         if !used_devices && !explained {
             notes.push(
                     "The job used no CUDA device, the CUDA driver is not installed, or no window was open: no device operations were recorded."
