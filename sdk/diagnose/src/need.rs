@@ -115,10 +115,11 @@ impl Facts<'_> {
         (free.predicted_step_ns as f64 <= now * (1.0 - NEAR_ENOUGH)).then_some(free)
     }
 
-    /// `other programs keep 1.2 of the 2 CPUs that this job may use busy`.
+    /// `other programs (gpustall's sidecar included) keep 1.2 of the 2 CPUs that this job may use busy`: only
+    /// the sidecar counts it, and it is one of them.
     pub(crate) fn others_keep(&self) -> String {
         format!(
-            "other programs keep {:.1} of the {} CPUs that this job may use busy",
+            "other programs (gpustall's sidecar included) keep {:.1} of the {} CPUs that this job may use busy",
             self.taken_cpus, self.cpus
         )
     }

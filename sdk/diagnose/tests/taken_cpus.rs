@@ -6,6 +6,8 @@ use common::Builder;
 use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::{PYTORCH, arg, cat};
 
+const OTHERS: &str = "other programs (gpustall's sidecar included)";
+
 /// Batches of 30 ms of computing that are made in process, and 8 ms of the rest of the step, on two CPUs
 /// of which others keep `taken` busy.
 fn in_process(taken: f64, pytorch: bool) -> Report {
@@ -41,16 +43,15 @@ fn workers_that_find_no_free_cpu_are_no_help_until_the_others_are_gone() {
         let report = in_process(1.0, pytorch);
         let finding = &report.findings[0];
         let told = &finding.remedy;
-        let reason =
-            "free the CPUs first: other programs keep 1.0 of the 2 CPUs that this job may use busy";
-        assert!(told.starts_with(reason), "{report}");
+        let others = format!("{OTHERS} keep 1.0 of the 2 CPUs that this job may use busy");
+        let reason = format!("free the CPUs first: {others}");
+        assert!(told.starts_with(&reason), "{report}");
         assert!(
             told.contains(set) && told.contains("a step of 19.0 ms"),
             "{report}"
         );
         assert!(!told.contains("would need more CPUs"), "{report}");
-        let assumed = "other programs keep 1.0 of the 2 CPUs that this job may use busy; on free CPUs 2 \
-                       workers give a step of 19.0 ms";
+        let assumed = format!("{others}; on free CPUs 2 workers give a step of 19.0 ms");
         assert_eq!(finding.worker_counts_assume, assumed);
     }
 }
@@ -75,6 +76,6 @@ fn on_free_cpus_workers_are_advised_and_nobody_else_is_blamed() {
 fn the_limit_of_the_cpus_is_others_where_these_keep_a_part_of_them() {
     let report = in_process(0.5, true);
     let told = &report.findings[0].remedy;
-    let limit = "then the CPUs are the limit, since other programs keep 0.5 of the 2 CPUs";
-    assert!(told.contains(limit), "{report}");
+    let limit = format!("then the CPUs are the limit, since {OTHERS} keep 0.5 of the 2 CPUs");
+    assert!(told.contains(&limit), "{report}");
 }
