@@ -28,6 +28,7 @@ CASES = {
     "stream-in-process": ["--stream"],
     "fails-in-process": ["--fails"],
     "fails-in-a-worker": ["--workers", "2", "--fails"],
+    "worker-killed": ["--workers", "2", "--dies"],
     "leaves": ["--workers", "2", "--leaves"],
     "leaves-persistent": ["--workers", "2", "--leaves", "--persistent"],
     "thread": ["--workers", "2", "--thread"],
@@ -35,6 +36,13 @@ CASES = {
     "killed": ["--workers", "2", "--killed"],
 }
 
+#: What is told of each epoch of these.
+FAULTS = {
+    "fails-in-process": r"next\(\) raised ValueError: this item cannot be read for batch \d, counted from 0",
+    "fails-in-a-worker": r"worker-\d raised ValueError: this item cannot be read in get of batch \d, "
+    "counted from 0",
+    "worker-killed": r"worker-0 was killed by SIGKILL in get, after 1 batch \(out of memory\? see dmesg\)",
+}
 
 PATTERNS = [
     word.strip()
@@ -118,6 +126,11 @@ def check_case(gpustall, name, folder):
     errors = [wait for wait in of("data_wait") if "error" in wait["args"]]
     assert len(errors) == len(failed), "calls that raised"
     batches, arrows = check_batches(truth, events)
+    faults = [event["args"]["message"] for event in events if event.get("cat") == "fault"]
+    assert len(faults) == (2 if name in FAULTS else 0), faults
+    assert all(re.fullmatch(FAULTS[name], message) for message in faults), faults
+    # What is known to be over is not called open.
+    assert "was still in" not in done.stdout or name == "killed", done.stdout
 
     # A step for each batch, but for the last ones of loops that were left with the workers kept.
     steps = of("step")

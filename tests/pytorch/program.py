@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
@@ -16,8 +17,9 @@ ITEMS, BATCH = 60, 10
 class Rows(Dataset):
     """Items that say who made them."""
 
-    def __init__(self, fails_at=None):
+    def __init__(self, fails_at=None, dies_at=None):
         self.fails_at = fails_at
+        self.dies_at = dies_at
 
     def __len__(self):
         return ITEMS
@@ -25,6 +27,9 @@ class Rows(Dataset):
     def __getitem__(self, index):
         if index == self.fails_at:
             raise ValueError("this item cannot be read")
+        if index == self.dies_at:
+            time.sleep(1)
+            os.kill(os.getpid(), signal.SIGKILL)
         return torch.full((8,), float(index)), os.getpid()
 
 
@@ -65,6 +70,7 @@ def main():
     parser.add_argument("--any-order", action="store_true")
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--fails", action="store_true")
+    parser.add_argument("--dies", action="store_true", help="a worker is killed in each epoch")
     parser.add_argument("--leaves", action="store_true", help="leave each loop after 3 batches")
     parser.add_argument("--thread", action="store_true", help="train on a thread")
     parser.add_argument("--by-hand", action="store_true", help="train without a loader")
@@ -93,19 +99,24 @@ def main():
             yield rows
 
     def train():
-        dataset = Stream() if args.stream else Rows(fails_at=35 if args.fails else None)
-        trains = loader(args, dataset, True)
+        dataset = Rows(35 if args.fails else None, 25 if args.dies else None)
+        # The batch of the item that kills its worker is the third one.
+        trains = loader(args, Stream() if args.stream else dataset, not args.dies)
         validates = loader(args, Rows(), False)
         model = torch.nn.Linear(8, 1)
         optimizer = torch.optim.Adam(model.parameters())
-        for _ in range(2):
+        for epoch in range(2):
             try:
-                for rows in take(trains, "train"):
+                for step, rows in enumerate(take(trains, "train")):
                     optimizer.zero_grad()
                     model(rows).square().mean().backward()
                     optimizer.step()
-            except ValueError as error:
-                truth.append({"kind": "train", "error": str(error)[:20]})
+                    if args.dies and (epoch, step) == (1, 1):
+                        time.sleep(60)
+            except (ValueError, RuntimeError) as error:
+                # PyTorch looks for dead workers whatever the trainer is doing: no next() failed there.
+                if not args.dies or epoch == 0:
+                    truth.append({"kind": "train", "error": str(error)[:20]})
             # Evaluated with gradients on: what tells it is that no optimizer steps.
             for rows in take(validates, "valid"):
                 model(rows)

@@ -66,9 +66,15 @@ pub(crate) fn refused(error: &clap::Error) -> ExitCode {
 #[derive(Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub(crate) struct RunArgs {
-    /// Where the trace goes, compressed if the name ends in .gz [default: COMMAND.trace.json.gz]
+    /// Where the trace goes, compressed if the name ends in .gz; it must not be there yet. By default
+    /// NAME.trace.json.gz, of the program or of the script that Python runs; an earlier trace there becomes
+    /// NAME.1.trace.json.gz, NAME.2.trace.json.gz and so on
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write over a file that is there already
+    #[arg(long)]
+    pub(crate) force: bool,
 
     /// Do not record with gpustall-sidecar, even where that would work
     #[arg(long)]
@@ -129,8 +135,9 @@ EXIT CODES:
 
 /// Print the report on traces.
 ///
-/// A finished trace carries the report that finish() printed, and that one is shown; a partial
-/// one is diagnosed now, as far as it got, and so is a trace of PyTorch's profiler.
+/// A finished trace carries the report that finish() printed, and that one is shown, unless a version with
+/// other rules made it; a partial one is diagnosed now, as far as it got, and so is a trace of PyTorch's
+/// profiler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub(crate) struct ReportArgs {
@@ -210,10 +217,14 @@ pub(crate) struct FinishArgs {
     #[arg(value_name = "FILE.json.partial")]
     pub(crate) partial: PathBuf,
 
-    /// Where the finished trace goes, compressed if the name ends in .gz. By default beside the
-    /// partial one, as .json.gz, if there is no such file yet
+    /// Where the finished trace goes, compressed if the name ends in .gz; it must not be there yet. By
+    /// default beside the partial one, as .json.gz
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Write over a file that is there already
+    #[arg(long)]
+    pub(crate) force: bool,
 }
 
 const MERGE_EXAMPLES: &str = "\
@@ -237,17 +248,20 @@ EXIT CODES:
 
 /// Set recordings of one job side by side in one trace, and report on it.
 ///
-/// The first is the one that is diagnosed: it has the steps. The others add what they saw in the
-/// same processes, such as what `gpustall-sidecar record` saw of the scheduler.
+/// The one with the steps is diagnosed, whatever their order. The others add what they saw in the same
+/// processes, such as what `gpustall-sidecar record` saw of the scheduler.
 #[derive(Debug, clap::Args)]
 #[command(after_help = MERGE_EXAMPLES)]
 pub(crate) struct MergeArgs {
-    /// Trace files of one job, finished or partial; the one with the steps first. Those of several ranks
-    /// may be of several machines
+    /// Trace files of one job, finished or partial. Those of several ranks may be of several machines
     #[arg(required = true, num_args = 2.., value_name = "TRACE")]
     pub(crate) traces: Vec<PathBuf>,
 
     /// Where the merged trace goes, compressed if the name ends in .gz; it must not be there yet
     #[arg(short, long, value_name = "OUT")]
     pub(crate) output: PathBuf,
+
+    /// Write over a file that is there already
+    #[arg(long)]
+    pub(crate) force: bool,
 }

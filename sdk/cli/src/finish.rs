@@ -2,6 +2,7 @@
 
 use crate::args::FinishArgs;
 use crate::output::{complain, print};
+use crate::place::refuse_taken;
 use anyhow::{Context, anyhow, bail};
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::{State, Trace, WriteError, read, write_finished};
@@ -23,6 +24,7 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
             output.display()
         );
     }
+    refuse_taken(&output, args.force)?;
     if args.partial.is_dir() {
         let mut trace = crate::run::trace_of_parts(&args.partial)?;
         return written(&mut trace, &output);
@@ -96,8 +98,7 @@ pub(crate) fn unwritten(error: WriteError) -> anyhow::Error {
     }
 }
 
-/// Where the finished trace goes by default: `x.json.gz` for `x.json.partial`. It must not be
-/// there yet.
+/// Where the finished trace goes by default: `x.json.gz` for `x.json.partial`.
 fn beside(partial: &Path) -> anyhow::Result<PathBuf> {
     let is = |kind: &str| partial.extension().is_some_and(|of| of == kind);
     let parts = partial.is_dir() && is("parts");
@@ -113,20 +114,12 @@ fn beside(partial: &Path) -> anyhow::Result<PathBuf> {
     .into_os_string();
     name.push(".gz");
     let output = PathBuf::from(name);
-    let exists = output
-        .try_exists()
-        .with_context(|| format!("cannot look for {}", output.display()))?;
     if !is_partial && !partial.is_dir() {
         refuse_finished(partial, &read(partial)?.trace)?;
     }
-    if !is_partial || exists {
-        let why = if exists {
-            "is there already"
-        } else {
-            "is no good name for it"
-        };
+    if !is_partial {
         bail!(
-            "{} {why}; say where the finished trace goes with -o",
+            "{} is no good name for it; say where the finished trace goes with -o",
             output.display()
         );
     }

@@ -1,12 +1,15 @@
 //! The `gpustall` command: read a trace and say why the device was starved.
 
 mod args;
+mod carried;
 mod finish;
 mod input;
 mod jobs;
 mod merge;
 mod open;
+mod order;
 mod output;
+mod place;
 mod report;
 mod run;
 

@@ -4,11 +4,12 @@ use crate::args::MergeArgs;
 use crate::finish::{same, unwritten};
 use crate::input::read_trace;
 use crate::jobs;
+use crate::order;
 use crate::output::{complain, print};
+use crate::place::refuse_taken;
 use anyhow::bail;
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::{MergeError, Part, Trace, merge, merge_job, write_finished};
-use std::fs;
 use std::process::ExitCode;
 
 /// Writes the merged trace and says what it shows.
@@ -20,12 +21,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
             output.display()
         );
     }
-    if fs::metadata(output).is_ok_and(|there| there.is_file()) {
-        bail!(
-            "{} is there already; remove it, or say another place with -o",
-            output.display()
-        );
-    }
+    refuse_taken(output, args.force)?;
     for (i, second) in args.traces.iter().enumerate() {
         if let Some(first) = args.traces[..i].iter().find(|first| same(first, second)) {
             let (first, second) = (first.display().to_string(), second.display().to_string());
@@ -44,6 +40,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
         let trace = outcome.trace;
         parts.push(Part { label, trace });
     }
+    order::diagnosed_first(&mut parts);
     let traces = parts.iter().map(|part| &part.trace);
     let of_ranks: Vec<&Trace> = traces
         .filter(|trace| !jobs::ranks(trace).is_empty())

@@ -1,17 +1,15 @@
 //! `gpustall report`.
 
 use crate::args::ReportArgs;
+use crate::carried;
 use crate::input::read_trace;
 use crate::jobs::{self, groups};
 use crate::output::{complain, describe, print};
-use gpustall_diagnose::{REPORT_SCHEMA, Report, diagnose};
+use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::{Part, Trace, merge_job};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::ExitCode;
-
-/// The version of this program.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// A report, and the traces that it is of.
 struct Told {
@@ -132,23 +130,18 @@ fn of_parts(parts: Vec<Part>, mut notes: Vec<String>) -> Report {
     report
 }
 
-/// The report that the trace carries, if it has one and this build understands it; else a new
+/// The report that the trace carries, if it has one and it was made by the rules of this build; else a new
 /// one.
 fn alone(path: &Path, trace: &Trace, warnings: &[String], fresh: bool) -> Told {
     let label = path.display().to_string();
-    let report = match carried(trace).filter(|_| !fresh) {
+    let carried = match fresh {
+        true => None,
+        false => carried::current(trace, &label),
+    };
+    let report = match carried {
         Some(report) => {
             for warning in warnings {
                 complain("warning", &format!("{label}: {warning}"));
-            }
-            if let Some(other) = other_version(&trace.meta.recorder) {
-                complain(
-                    "warning",
-                    &format!(
-                        "{label}: recorded by version {other}, this is {VERSION}: the report in it may \
-                         be of another version; --fresh diagnoses anew"
-                    ),
-                );
             }
             report
         }
@@ -164,23 +157,6 @@ fn alone(path: &Path, trace: &Trace, warnings: &[String], fresh: bool) -> Told {
         ranks: String::new(),
         report,
     }
-}
-
-/// The version of a program that recorded, if it is another one than this. Recorders are joined as in
-/// `0.1.0 + gpustall-sidecar 0.1.0`; those of other programs carry no number.
-fn other_version(recorder: &str) -> Option<&str> {
-    let words = recorder.split_whitespace();
-    let number = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
-    words.filter(number).find(|&word| word != VERSION)
-}
-
-fn carried(trace: &Trace) -> Option<Report> {
-    let report = trace.report.as_ref()?;
-    let schema = report.get("schema").and_then(Value::as_u64);
-    if schema != Some(u64::from(REPORT_SCHEMA)) {
-        return None;
-    }
-    serde_json::from_value(report.clone()).ok()
 }
 
 fn show(told: &[Told], json: bool, several: bool) -> anyhow::Result<()> {

@@ -1,6 +1,7 @@
 use super::*;
 use crate::governor::{Decision, Governor, OPERATION_COST};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 /// How often the governor is asked.
 const TICK: u64 = 50_000_000;
@@ -227,7 +228,8 @@ fn validation_beside_training_does_not_count() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    // The bound is one of chance, so the cases are the same in every run.
+    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(1), ..ProptestConfig::with_cases(24) })]
 
     /// Whatever the steps cost, and whatever they look like, the budget holds.
     #[test]

@@ -8,7 +8,7 @@ use crate::feeders::{HandedOn, handed_on};
 use crate::finding::Run;
 use crate::job;
 use crate::links::percent;
-use crate::report::{Device, Loader, REPORT_SCHEMA, Report};
+use crate::report::{Device, Loader, REPORT_SCHEMA, RULES, Report};
 use crate::stats::round_share;
 use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
 use crate::thread_table::tables;
@@ -110,6 +110,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let rows = phases::rows(timeline, devices, judged);
     let mut report = Report {
         schema: REPORT_SCHEMA,
+        rules: RULES.to_owned(),
         name: trace.meta.name.clone(),
         verdict: String::new(),
         evidence: evidence::evidence(timeline, devices, &loaders),

@@ -101,8 +101,8 @@ pub use loader_waits::MAX_LOCKED_SHARE;
 pub use piece::{Edge, PieceKind};
 pub use report::{
     CudaCall, Device, DeviceTime, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader,
-    Missing, Phase, Process, Queue, REPORT_SCHEMA, Rank, Report, Stall, StallPiece, StallState,
-    Thread, Unfinished, Usage, Worker, WorkerCount, WorstOff,
+    Missing, Phase, Process, Queue, REPORT_SCHEMA, RULES, Rank, Report, Stall, StallPiece,
+    StallState, Thread, Unfinished, Usage, Worker, WorkerCount, WorstOff,
 };
 pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;

@@ -1,5 +1,6 @@
 //! The file of one process.
 
+use crate::name::program_name;
 use crate::settings::Settings;
 use gpustall_cuda::EventSink;
 use gpustall_trace::{
@@ -123,32 +124,7 @@ fn unix_time_at(start: MonoTime) -> u64 {
 fn process_name() -> String {
     let line = std::fs::read("/proc/self/cmdline").unwrap_or_default();
     let words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
-    let words: Vec<String> = words.map(|word| word.into_owned()).collect();
-    name_of(&words)
-}
-
-fn name_of(words: &[String]) -> String {
-    let stem = |path: &str| {
-        let file = Path::new(path).file_name().unwrap_or_default();
-        file.to_string_lossy().into_owned()
-    };
-    let program = words.first().map(|word| stem(word)).unwrap_or_default();
-    let script = words.iter().skip(1).find(|word| word.ends_with(".py"));
-    let module = words.iter().skip_while(|word| *word != "-m").nth(1);
-    let name = match (program.starts_with("python"), script, module) {
-        (true, Some(script), _) => stem(script).trim_end_matches(".py").to_owned(),
-        (true, None, Some(module)) => module.clone(),
-        _ => program,
-    };
-    let name: String = name
-        .chars()
-        .map(|c| match c.is_alphanumeric() || "-_.".contains(c) {
-            true => c,
-            false => '_',
-        })
-        .take(64)
-        .collect();
-    if name.is_empty() { "job".into() } else { name }
+    program_name(&words.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
@@ -164,20 +140,5 @@ mod tests {
         assert_eq!(of(Some("8"), 0), MAX_EVENTS / 8);
         assert_eq!(of(Some("2"), 3), MAX_EVENTS / 4);
         assert_eq!(of(Some("1000"), 0), MIN_EVENTS);
-    }
-
-    #[test]
-    fn a_python_job_is_called_as_its_script() {
-        let name = |line: &str| {
-            let words: Vec<String> = line.split(' ').map(Into::into).collect();
-            name_of(&words)
-        };
-        assert_eq!(name("/usr/bin/python3.12 -u runs/train.py --lr 1"), "train");
-        assert_eq!(
-            name("python -m torch.distributed.run"),
-            "torch.distributed.run"
-        );
-        assert_eq!(name("./target/release/mlp x.py"), "mlp");
-        assert_eq!(name(""), "job");
     }
 }

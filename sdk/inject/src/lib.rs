@@ -10,12 +10,14 @@
 
 mod file;
 mod lifecycle;
+mod name;
 mod python;
 mod settings;
 mod steps;
 mod writer;
 
 pub use gpustall_cuda::{BUDGET_VARIABLE, WHOLE_VARIABLE};
+pub use name::{is_python, program_name};
 pub use python::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
 pub use settings::{OUTPUT_VARIABLE, WINDOW_FILE};
 

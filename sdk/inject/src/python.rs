@@ -1,7 +1,7 @@
 //! The hook for Python programs, carried as text.
 
 /// The files of the hook, by their paths in the folder that comes first on `PYTHONPATH`.
-pub const PYTHON_HOOK: [(&str, &str); 9] = [
+pub const PYTHON_HOOK: [(&str, &str); 10] = [
     (
         "sitecustomize.py",
         include_str!("../python/sitecustomize.py"),
@@ -29,6 +29,10 @@ pub const PYTHON_HOOK: [(&str, &str); 9] = [
     (
         "gpustall_hook/fetches.py",
         include_str!("../python/gpustall_hook/fetches.py"),
+    ),
+    (
+        "gpustall_hook/failures.py",
+        include_str!("../python/gpustall_hook/failures.py"),
     ),
     (
         "gpustall_hook/queues.py",

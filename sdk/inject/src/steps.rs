@@ -1,8 +1,10 @@
 //! The steps of a Python program, from the marks that the hook leaves while it runs.
 //!
 //! The capture wants to know how long steps take inside its windows and outside. The hook marks each
-//! call of a loader's `next()` in a file of this process (`gpustall_hook/marks.py` says what is in it);
-//! a step goes from one call to the following one.
+//! call of a loader's `next()`, and each step of an optimizer, in a file of this process
+//! (`gpustall_hook/marks.py` says what is in it). A step goes from one call to the following one of the same
+//! loader, or of the same optimizer, since a program may have no loader. Where there are both the capture
+//! takes those of which a window has more.
 
 use gpustall_trace::{MonoTime, Pid};
 use std::fs::File;
@@ -19,11 +21,15 @@ const AT_ONCE: usize = 1024;
 const NEXT: u32 = 3;
 const HOW_IT_ENDED: u32 = 3;
 
+/// The kind of the mark of an optimizer's step, and what tells the number of one from that of an iteration.
+const OPTIMIZED: u32 = 10;
+const OPTIMIZER: u32 = 1 << 31;
+
 /// Looks at which a mark may be missing while later ones are there: its thread may be in between.
 const PATIENCE: u32 = 3;
 
-/// Iterations that are followed at a time.
-const ITERATIONS: usize = 64;
+/// Iterations and optimizers that are followed at a time.
+const FOLLOWED: usize = 64;
 
 /// Reads the marks of one process as they are written.
 #[derive(Debug)]
@@ -33,7 +39,7 @@ pub(crate) struct Steps {
     /// The next mark to read.
     next: u64,
     missing_for: u32,
-    /// When `next()` was last called in each iteration.
+    /// When `next()` was last called in each iteration, and when each optimizer last began a step.
     called: Vec<(u32, u64)>,
 }
 
@@ -70,32 +76,43 @@ impl Steps {
             }
             self.missing_for = 0;
             self.next += 1;
-            if kind(mark) == NEXT && number(mark, 56) & HOW_IT_ENDED == 0 {
-                let (iteration, at) = (number(mark, 44), time(mark));
-                if let Some(before) = self.call(iteration, at) {
-                    let at = MonoTime::from_nanos;
-                    ended(iteration, at(before), at(time(mark)));
-                }
+            let Some(of) = looped(mark) else { continue };
+            if let Some(before) = self.call(of, time(mark)) {
+                ended(
+                    of,
+                    MonoTime::from_nanos(before),
+                    MonoTime::from_nanos(time(mark)),
+                );
             }
         }
     }
 
-    /// `next()` was called; returns when it was before.
-    fn call(&mut self, iteration: u32, at: u64) -> Option<u64> {
-        match self.called.iter_mut().find(|(of, _)| *of == iteration) {
+    /// `of` was called; returns when it was before.
+    fn call(&mut self, of: u32, at: u64) -> Option<u64> {
+        match self.called.iter_mut().find(|(known, _)| *known == of) {
             Some((_, before)) => Some(std::mem::replace(before, at)),
             None => {
-                if self.called.len() == ITERATIONS {
+                if self.called.len() == FOLLOWED {
                     self.called.remove(0);
                 }
-                self.called.push((iteration, at));
+                self.called.push((of, at));
                 None
             }
         }
     }
 }
 
-/// When `next()` was called, nanoseconds of `CLOCK_MONOTONIC`.
+/// Which loop goes on with this mark: an iteration that gave a batch, or an optimizer.
+fn looped(mark: &[u8; MARK_BYTES]) -> Option<u32> {
+    let of = number(mark, 44);
+    match kind(mark) {
+        NEXT if number(mark, 56) & HOW_IT_ENDED == 0 => Some(of),
+        OPTIMIZED => Some(OPTIMIZER | of),
+        _ => None,
+    }
+}
+
+/// When the call began, nanoseconds of `CLOCK_MONOTONIC`.
 fn time(mark: &[u8; MARK_BYTES]) -> u64 {
     mark.first_chunk()
         .map_or(0, |bytes| u64::from_le_bytes(*bytes))
@@ -158,5 +175,9 @@ mod tests {
         write(9, mark(NEXT, 500, 2, 0));
         let all: Vec<_> = (0..8).flat_map(|_| look(&mut steps)).collect();
         assert_eq!(all, [(2, 400, 500)]);
+        // Without a loader the optimizer tells the steps, and is no iteration of the same number.
+        write(10, mark(OPTIMIZED, 600, 2, 0));
+        write(11, mark(OPTIMIZED, 700, 2, 0));
+        assert_eq!(look(&mut steps), [(OPTIMIZER | 2, 600, 700)]);
     }
 }

@@ -5,6 +5,7 @@ mod serve;
 mod view;
 
 use crate::args::OpenArgs;
+use crate::carried;
 use crate::input::read_trace;
 use crate::output::{complain, print};
 use anyhow::Context;
@@ -21,7 +22,8 @@ pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     }
     let mut trace = outcome.trace;
     let folder = tempfile::tempdir().context("no folder for a temporary file")?;
-    let drawn = match trace.report {
+    let label = args.trace.display().to_string();
+    let drawn = match carried::current(&trace, &label) {
         Some(_) => args.trace.clone(),
         None => draw(&mut trace, &args.trace, folder.path())?,
     };
@@ -51,8 +53,8 @@ pub(crate) fn run(args: &OpenArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Draws the starvation chains into a trace that has none, a partial one or one of PyTorch's profiler, and
-/// writes it into `folder`.
+/// Draws the starvation chains into a trace that has none, a partial one or one of PyTorch's profiler, or those
+/// of other rules, and writes it into `folder`.
 fn draw(trace: &mut Trace, path: &Path, folder: &Path) -> anyhow::Result<PathBuf> {
     let report = diagnose(trace);
     annotate(trace, &report);

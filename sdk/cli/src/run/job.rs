@@ -5,11 +5,11 @@ use super::python::Hook;
 use super::start;
 use crate::args::RunArgs;
 use anyhow::Context;
-use gpustall_inject::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE};
+use gpustall_inject::{BUDGET_VARIABLE, OUTPUT_VARIABLE, WHOLE_VARIABLE, program_name};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command};
@@ -133,39 +133,8 @@ fn from_terminal() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// What the job is called: its program, or the script that an interpreter runs.
+/// What the job is called.
 pub(super) fn name(command: &[OsString]) -> String {
-    let stem = |word: &OsStr| {
-        let file = Path::new(word).file_name().unwrap_or(word);
-        file.to_string_lossy().into_owned()
-    };
-    let mut words = command.iter();
-    let program = words.next().map(|word| stem(word)).unwrap_or_default();
-    let script = words
-        .map(|word| stem(word))
-        .find(|word| word.ends_with(".py"));
-    let name = match script {
-        Some(script) if program.starts_with("python") || program == "torchrun" => {
-            script.trim_end_matches(".py").to_owned()
-        }
-        _ => program,
-    };
-    match name.is_empty() {
-        true => "job".to_owned(),
-        false => name,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn a_job_is_called_as_its_script_or_program() {
-        let name = |line: &str| {
-            let words: Vec<_> = line.split(' ').map(Into::into).collect();
-            super::name(&words)
-        };
-        assert_eq!(name("/usr/bin/python3 -u runs/train.py --lr 1"), "train");
-        assert_eq!(name("torchrun --nproc 2 train.py"), "train");
-        assert_eq!(name("./target/release/mlp data.py"), "mlp");
-    }
+    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    program_name(&words)
 }

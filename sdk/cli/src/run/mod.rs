@@ -10,9 +10,10 @@ mod start;
 
 use crate::args::RunArgs;
 use crate::output::{complain, print};
+use crate::place::{keep_earlier, refuse_taken};
 use anyhow::{Context, bail};
 use gpustall_diagnose::{annotate, diagnose};
-use gpustall_trace::{MonotonicClock, write_finished};
+use gpustall_trace::{MonoTime, MonotonicClock, write_finished};
 use parts::Parts;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,9 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     if output.is_dir() {
         bail!("{} is a directory; name a file with -o", output.display());
     }
+    if args.output.is_some() {
+        refuse_taken(&output, args.force)?;
+    }
     let parts = Parts::create(&output)?;
     let library = parts.library().inspect_err(|_| parts.remove())?;
     let hook = python::Hook::install(args, parts.folder());
@@ -47,12 +51,12 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
             return Ok(start::refused(program, &error));
         }
     };
-    let left = left::Job {
-        name: name.clone(),
+    let known = left::Job {
+        name,
         pid: job.pid(),
         start: start.as_nanos(),
     };
-    left.leave(parts.folder());
+    known.leave(parts.folder());
     let mut beside = sidecar::start(usable, job.pid(), &parts);
     let counters = counters::start(&parts, job.pid(), start);
     job.go_on(|| beside.is_over());
@@ -67,7 +71,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     notes.extend(hook.absent(args));
     // Whatever happens from here on, the job's own end is what the caller gets to see.
-    if let Err(error) = report(&parts, &name, job.pid(), start, notes, &output) {
+    if let Err(error) = report(&parts, &known, notes, &output, args.force) {
         complain("error", &crate::output::describe(&error));
         complain(
             "note",
@@ -82,25 +86,41 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(ended))
 }
 
+/// Writes the trace, and says what it shows.
 fn report(
     parts: &Parts,
-    name: &str,
-    pid: u32,
-    start: gpustall_trace::MonoTime,
+    job: &left::Job,
     notes: Vec<String>,
     output: &Path,
+    force: bool,
 ) -> anyhow::Result<()> {
-    let mut trace = parts.join(name, pid, (start, MonotonicClock::read()))?;
+    let start = MonoTime::from_nanos(job.start);
+    let mut trace = parts.join(&job.name, job.pid, (start, MonotonicClock::read()))?;
     trace.meta.notes.extend(notes);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
-    write_finished(output, &trace).with_context(|| format!("cannot write {}", output.display()))?;
-    // The trace is written: that nobody reads what is printed takes nothing away.
-    if let Err(error) = print(&format!(
+    // Of a run before, or written by the job meanwhile.
+    let kept = match force {
+        true => None,
+        false => keep_earlier(output).with_context(|| {
+            format!("cannot give the earlier {} another name", output.display())
+        })?,
+    };
+    let written = write_finished(output, &trace);
+    let text = format!(
         "{report}\n\ntrace: {0} (show it: gpustall open {0})",
         output.display()
-    )) {
+    );
+    // The trace is written: that nobody reads what is printed takes nothing away.
+    if written.is_ok()
+        && let Err(error) = print(&text)
+    {
         complain("note", &format!("the report could not be printed: {error}"));
     }
+    if let Some(kept) = kept {
+        let (earlier, kept) = (output.display(), kept.display());
+        complain("note", &format!("the earlier {earlier} is now {kept}"));
+    }
+    written.with_context(|| format!("cannot write {}", output.display()))?;
     Ok(())
 }

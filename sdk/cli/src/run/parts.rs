@@ -1,9 +1,10 @@
 //! The folder in which the processes of a job leave their recordings.
 
+use crate::order::{is_of_kernel, operations, steps};
 use anyhow::{Context, bail};
 use gpustall_inject::WINDOW_FILE;
 use gpustall_trace::{
-    Meta, MonoTime, MonotonicClock, Part, Pid, State, Trace, TraceTime, merge_job, read, vocab,
+    Meta, MonoTime, MonotonicClock, Part, Pid, State, Trace, TraceTime, merge_job, read,
 };
 use std::cmp::Reverse;
 use std::fs;
@@ -33,7 +34,8 @@ impl Parts {
         match fs::create_dir(&folder) {
             Ok(()) => Ok(Self(folder)),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => bail!(
-                "{} is there already, of a run that goes on or was cut off; remove it, or name another trace with -o",
+                "{0} is there already, of a run that goes on or was cut off: once it is over, `gpustall finish \
+                 {0}` makes a trace of it, and then it may be removed; or name another trace with -o",
                 folder.display()
             ),
             Err(error) => Err(error).with_context(|| format!("cannot make {}", folder.display())),
@@ -89,19 +91,18 @@ impl Parts {
     ) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
-        // What the sidecar says explains nothing about devices.
-        let of_sidecar = |trace: &Trace| trace.meta.recorder.starts_with("gpustall-sidecar");
-        let mut others = found.iter().filter(|part| !of_sidecar(&part.trace));
-        let explained = others.any(|part| !part.trace.meta.notes.is_empty());
         found.extend(super::python::parts(&self.0, (start, end), &mut notes));
         // The first gives the trace its process: rank 0, or the one that used its devices most; without
         // devices, the one with the most steps.
         found.sort_by_key(|Part { trace, .. }| {
             let rank = trace.meta.distributed.map_or(u32::MAX, |of| of.rank);
-            let weight = (operations(trace), super::python::steps(trace));
+            let weight = (operations(trace), steps(trace));
             (rank, Reverse(weight))
         });
         let used_devices = found.iter().any(|part| operations(&part.trace) > 0);
+        // The library in the job says why it saw none; what the sidecar says is not of devices.
+        let mut of_job = found.iter().filter(|part| !is_of_kernel(&part.trace));
+        let explained = of_job.any(|part| !part.trace.meta.notes.is_empty());
         if !used_devices && !explained {
             notes.push(
                     "The job used no CUDA device, the CUDA driver is not installed, or no window was open: no device operations were recorded."
@@ -146,14 +147,6 @@ impl Parts {
         }
         Ok(found)
     }
-}
-
-/// Operations of devices in a trace.
-fn operations(trace: &Trace) -> usize {
-    use vocab::cat::{GPU_MEMCPY, GPU_MEMSET, KERNEL};
-    let cats = [KERNEL, GPU_MEMCPY, GPU_MEMSET].map(|cat| trace.strings.find(cat));
-    let of_device = |cat| cats.contains(&Some(cat));
-    trace.slices.iter().filter(|s| of_device(s.cat)).count()
 }
 
 fn empty(pid: u32, start: MonoTime) -> Trace {

@@ -4,11 +4,11 @@ use cudarc::driver::{
     CudaContext, CudaFunction, CudaSlice, CudaStream, LaunchConfig, PinnedHostSlice, PushKernelArg,
 };
 use gpustall_cuda::{Capture, Config};
-use gpustall_trace::{Meta, MonotonicClock, PartialWriter, Pid};
+use gpustall_trace::{Meta, MonoTime, MonotonicClock, PartialWriter, Pid};
 use std::error::Error;
 use std::io::{BufRead, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -33,14 +33,24 @@ struct Device {
 
 /// A capture, and the thread that looks after it.
 struct Watched {
-    stop: Arc<AtomicBool>,
-    open: Arc<AtomicBool>,
+    seen: Arc<Seen>,
     thread: JoinHandle<()>,
     folder: tempfile::TempDir,
 }
 
+/// What the two threads show each other.
+#[derive(Default)]
+struct Seen {
+    stop: AtomicBool,
+    open: AtomicBool,
+    /// Turn, start and end of the steps that ended since the capture was last looked after.
+    steps: Mutex<Vec<(u32, MonoTime, MonoTime)>>,
+    /// What the capture measured of its cost.
+    cost: Mutex<Option<String>>,
+}
+
 /// Answers each line `MILLISECONDS SECONDS` with the number of steps that were captured and the length
-/// of each step, milliseconds.
+/// of each step, milliseconds; and the line `cost` with what the capture measured of its cost.
 pub(crate) fn serve(way: &str) -> Result<(), Box<dyn Error>> {
     let watched = match way {
         "none" => None,
@@ -62,26 +72,34 @@ pub(crate) fn serve(way: &str) -> Result<(), Box<dyn Error>> {
     }
     let mut out = std::io::stdout();
     writeln!(out, "ready")?;
+    // Steps of two turns are no neighbours, so each is a loop of its own.
+    let mut turn = 0;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
+        let seen = watched.as_ref().map(|of| of.seen.as_ref());
+        if line == "cost" {
+            let cost = seen.and_then(|seen| seen.cost.lock().ok()?.clone());
+            writeln!(out, "{}", cost.as_deref().unwrap_or("nothing was measured"))?;
+            continue;
+        }
         let (ms, seconds) = line.split_once(' ').ok_or("MILLISECONDS SECONDS")?;
         let (ms, seconds) = (ms.parse()?, seconds.parse()?);
-        let is_open = || {
-            watched
-                .as_ref()
-                .is_some_and(|of| of.open.load(Ordering::Relaxed))
-        };
         // The clocks of the device come up, and what was queued in between is gone.
         step(&mut device, ms)?;
         let begin = Instant::now();
         let (mut steps, mut captured) = (Vec::new(), 0);
         while begin.elapsed().as_secs_f64() < seconds {
-            let before = Instant::now();
-            let open = is_open();
+            let open = seen.is_some_and(|seen| seen.open.load(Ordering::Relaxed));
+            let before = MonotonicClock::read();
             step(&mut device, ms)?;
-            steps.push(before.elapsed().as_secs_f64() * 1e3);
+            let after = MonotonicClock::read();
+            steps.push((after.as_nanos() - before.as_nanos()) as f64 / 1e6);
             captured += usize::from(open);
+            if let Some(mut steps) = seen.and_then(|seen| seen.steps.lock().ok()) {
+                steps.push((turn, before, after));
+            }
         }
+        turn += 1;
         write!(out, "{captured}")?;
         for step in steps {
             write!(out, " {step:.4}")?;
@@ -89,7 +107,7 @@ pub(crate) fn serve(way: &str) -> Result<(), Box<dyn Error>> {
         writeln!(out)?;
     }
     if let Some(watched) = watched {
-        watched.stop.store(true, Ordering::Relaxed);
+        watched.seen.stop.store(true, Ordering::Relaxed);
         let _ = watched.thread.join();
         drop(watched.folder);
     }
@@ -134,23 +152,27 @@ fn watch() -> Result<Watched, Box<dyn Error>> {
         ..Meta::default()
     };
     let mut file = PartialWriter::create(&folder.path().join("steps.json.partial"), &meta)?;
-    let (stop, open) = (
-        Arc::new(AtomicBool::new(false)),
-        Arc::new(AtomicBool::new(false)),
-    );
-    let (stopped, shown) = (stop.clone(), open.clone());
+    let seen = Arc::new(Seen::default());
+    let shown = seen.clone();
     let thread = std::thread::spawn(move || {
         capture.wake(std::thread::current());
-        while !stopped.load(Ordering::Relaxed) {
+        while !shown.stop.load(Ordering::Relaxed) {
+            if let Ok(mut steps) = shown.steps.lock() {
+                for (turn, start, end) in steps.drain(..) {
+                    capture.step(turn, start, end);
+                }
+            }
             capture.poll(&mut file);
-            shown.store(capture.is_open(), Ordering::Relaxed);
+            shown.open.store(capture.is_open(), Ordering::Relaxed);
+            if let Ok(mut cost) = shown.cost.lock() {
+                *cost = capture.measured_cost().map(|cost| cost.to_string());
+            }
             let _ = file.flush();
             std::thread::park_timeout(LOOK);
         }
     });
     Ok(Watched {
-        stop,
-        open,
+        seen,
         thread,
         folder,
     })

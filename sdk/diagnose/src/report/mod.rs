@@ -18,6 +18,10 @@ use std::collections::BTreeMap;
 /// without a new schema.
 pub const REPORT_SCHEMA: u32 = 1;
 
+/// The rules by which this version diagnoses: its version, and a number of its sources, so that a report that
+/// others made is known by it.
+pub const RULES: &str = concat!(env!("CARGO_PKG_VERSION"), " ", env!("GPUSTALL_RULES"));
+
 /// What a recording says about its stalls. `Display` is the text on one screen; as JSON it is
 /// described field by field in `docs/report.md`.
 ///
@@ -26,6 +30,9 @@ pub const REPORT_SCHEMA: u32 = 1;
 pub struct Report {
     /// See [`REPORT_SCHEMA`].
     pub schema: u32,
+    /// Which rules made it, see [`RULES`]. Empty where a version made it that did not say so.
+    #[serde(default)]
+    pub rules: String,
     /// What the user called the recording.
     pub name: String,
     /// The result in one sentence.

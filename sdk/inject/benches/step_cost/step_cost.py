@@ -1,18 +1,20 @@
-"""What capturing costs the steps of a PyTorch program: step_cost.py LIBRARY FLOOR [ROUNDS].
+"""What capturing costs the steps of a PyTorch program: step_cost.py LIBRARY FLOOR GPUSTALL [ROUNDS].
 
-LIBRARY is libgpustall_inject.so, FLOOR the library of floor.c beside this. Processes differ by more than
-what is measured, so steps are compared with others of the same process, stretch by stretch in turn:
+LIBRARY is libgpustall_inject.so, FLOOR the library of floor.c beside this, GPUSTALL the command. Processes
+differ by more than what is measured, so steps are compared with others of the same process, stretch by
+stretch in turn:
 
   floor     CUPTI records device operations that are thrown away, or does not
   open      a window of gpustall is open, or none is
-  governed  all steps under a budget of 1 %, windows included, and those in none
+  governed  `gpustall run`: all steps under a budget of 1 %, windows included, and those in none
 
-Prints for each the mean step in either, and the ratio: of `floor` and `open` the median over ROUNDS
-(10) pairs of neighbours, of `governed` that of the means, each with the interval in which it lies for 95
-of 100 resamples.
+Prints for each the mean step in either, and the ratio: of `floor` and `open` the median over ROUNDS (15)
+stretches, each against the mean of its two neighbours, of `governed` that of the means, each with the
+interval in which it lies for 95 of 100 resamples. Of `governed` also what gpustall itself measured.
 """
 
 import ctypes
+import gzip
 import json
 import os
 import random
@@ -25,8 +27,9 @@ from pathlib import Path
 
 # name: layers, their width, rows of a batch, the milliseconds that the rows are changed for (0: never)
 STEPS = {"short steps": (10, 512, 256, 0), "long steps": (12, 4096, 2048, 50)}
-# Seconds: of a stretch with the floor or without, of a window that is asked for, under the governor.
-FLOOR_TURN, WINDOW, GOVERNED = 0.7, 1.0, 15.0
+# Seconds: of a stretch with the floor or without, of a window that is asked for, under the governor until
+# it has measured what windows cost, and after that.
+FLOOR_TURN, WINDOW, LEARNING, GOVERNED = 0.5, 1.0, 30.0, 25.0
 # Steps so near to where a window opens or closes belong to neither side.
 NEAR = 0.06
 
@@ -71,16 +74,17 @@ class Job:
 
 def floor_pairs(job, library, rounds):
     switch = ctypes.CDLL(library).floor_switch
-    pairs = []
-    for _ in range(rounds):
-        turns = []
-        for on in random.sample((0, 1), 2):
-            switch(on)
-            job.steps(NEAR)
-            turns.append((on, mean(job.steps(FLOOR_TURN))))
-        turns = dict(turns)
-        pairs.append((turns[1], turns[0]))
-    return pairs
+    turns = []
+    for number in range(2 * rounds + 1):
+        switch(number % 2)
+        job.steps(NEAR)
+        turns.append(mean(job.steps(FLOOR_TURN)))
+    return between(turns)
+
+
+def between(turns):
+    """Of turns without, with, without, ...: each one with, and the mean of its neighbours."""
+    return [(turns[i], (turns[i - 1] + turns[i + 1]) / 2) for i in range(1, len(turns) - 1, 2)]
 
 
 def open_steps(job, folder, rounds):
@@ -98,19 +102,23 @@ def serve(way, shape, library, folder, rounds):
     answers = {
         "floor": lambda: floor_pairs(job, library, rounds),
         "open": lambda: open_steps(job, folder, rounds),
-        "governed": lambda: job.steps(GOVERNED),
+        "governed": lambda: job.steps(LEARNING) and job.steps(GOVERNED),
     }
     print(json.dumps(answers[way]()), flush=True)
     sys.stdin.readline()
 
 
 class Process:
-    def __init__(self, way, shape, library, rounds):
+    def __init__(self, way, shape, library, rounds, gpustall):
         self.folder = tempfile.mkdtemp(prefix="step_cost")
+        words = [sys.executable, __file__, "serve", way, json.dumps(shape), library, self.folder, str(rounds)]
         environment = {"CUDA_INJECTION64_PATH": library, "GPUSTALL_OUTPUT": self.folder, "GPUSTALL_CUDA_WHOLE": "0"}
         if way == "open":
             environment["GPUSTALL_CUDA_BUDGET"] = "0"
-        words = [sys.executable, __file__, "serve", way, json.dumps(shape), library, self.folder, str(rounds)]
+        if way == "governed":
+            environment = {}
+            run = [gpustall, "run", "--no-sidecar", "--whole", "0", "-o", f"{self.folder}/run.trace.json.gz"]
+            words = run + ["--"] + words
         self.child = subprocess.Popen(
             words, env=os.environ | environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -127,21 +135,28 @@ class Process:
         self.child.stdin.close()
         self.child.wait()
 
+    def recorded(self):
+        """When the recording began, seconds on CLOCK_MONOTONIC, its events, and notes."""
+        for file in Path(self.folder).glob("*.json.partial"):
+            lines = [json.loads(line.rstrip(",")) for line in file.read_text().splitlines() if line.startswith("{")]
+            head = next(line["args"]["meta"] for line in lines if "meta" in line.get("args", {}))
+            return head["start_mono"] / 1e9, lines, []
+        with gzip.open(f"{self.folder}/run.trace.json.gz") as file:
+            trace = json.load(file)
+        meta = trace["gpustall"]["meta"]
+        return meta["start_mono"] / 1e9, trace["traceEvents"], meta["notes"]
+
     def pauses(self):
         """When no window was open, seconds on CLOCK_MONOTONIC."""
-        found = []
-        for file in Path(self.folder).glob("*.json.partial"):
-            lines = file.read_text().splitlines()
-            begin = next(json.loads(line.rstrip(",")) for line in lines if '"start_mono":' in line)
-            begin = begin["args"]["meta"]["start_mono"] / 1e9
-            for line in lines:
-                if '"name":"paused"' not in line:
-                    continue
-                event = json.loads(line.rstrip(","))
-                if event.get("ph") == "X":
-                    start = begin + event["ts"] / 1e6
-                    found.append((start, start + event["dur"] / 1e6))
-        return sorted(found)
+        begin, events, _ = self.recorded()
+        found = [event for event in events if event.get("name") == "paused" and event.get("ph") == "X"]
+        starts = [begin + event["ts"] / 1e6 for event in found]
+        return sorted((start, start + event["dur"] / 1e6) for start, event in zip(starts, found))
+
+    def measured(self):
+        """What gpustall says of its own cost."""
+        _, _, notes = self.recorded()
+        return next((note for note in notes if note.startswith("Steps while the devices")), "nothing was measured")
 
 
 def mean(steps):
@@ -153,13 +168,12 @@ def inside(steps, spans):
 
 
 def window_pairs(steps, pauses):
-    """Each window between two pauses, with the pause after it."""
+    """Each window between two pauses, and the mean of what is in these."""
     pairs = []
     for before, after in zip(pauses, pauses[1:]):
-        opened = inside(steps, [(before[1], after[0])])
-        closed = inside(steps, [after])
-        if opened and closed:
-            pairs.append((mean(opened), mean(closed)))
+        stretches = [inside(steps, [span]) for span in (before, (before[1], after[0]), after)]
+        if all(stretches):
+            pairs += between([mean(stretch) for stretch in stretches])
     return pairs
 
 
@@ -184,6 +198,9 @@ def paired(way, pairs):
 def governed(steps, pauses):
     closed = [end - start for start, end in inside(steps, pauses)]
     every = [end - start for start, end in steps]
+    if not closed:
+        print("  governed  a window was open all the time: that costs less than the budget", flush=True)
+        return
     first, last = steps[0][0], steps[-1][1]
     share = sum(max(0.0, min(b, last) - max(a, first)) for a, b in pauses) / (last - first)
 
@@ -195,14 +212,14 @@ def governed(steps, pauses):
     show("governed", with_it * 1e3, without * 1e3, with_it / without, interval(draw), more)
 
 
-def measure(name, shape, library, floor, rounds):
+def measure(name, shape, library, floor, gpustall, rounds):
     ways = {"floor": floor, "open": library, "governed": library}
     # The first finds how many rows make a step as long as it should be.
-    jobs = {"floor": Process("floor", shape, floor, rounds)}
+    jobs = {"floor": Process("floor", shape, floor, rounds, gpustall)}
     layers, width, rows, _ = shape
     rows = jobs["floor"].answer()["rows"]
     for way in ("open", "governed"):
-        jobs[way] = Process(way, (layers, width, rows, 0), library, rounds)
+        jobs[way] = Process(way, (layers, width, rows, 0), library, rounds, gpustall)
     for way in ("open", "governed"):
         jobs[way].answer()
     print(f"{name}: {layers} layers of {width}, {rows} rows", flush=True)
@@ -215,6 +232,7 @@ def measure(name, shape, library, floor, rounds):
     added_open = paired("open", window_pairs(answers["open"], jobs["open"].pauses()))
     print(f"  floor adds {added:.0f} us a step, open {added_open:.0f}", flush=True)
     governed(answers["governed"], jobs["governed"].pauses())
+    print(f"  gpustall: {jobs['governed'].measured()}", flush=True)
 
 
 if __name__ == "__main__":
@@ -224,4 +242,4 @@ if __name__ == "__main__":
         serve(way, json.loads(shape), library, folder, int(rounds))
     else:
         for name, shape in STEPS.items():
-            measure(name, shape, *sys.argv[1:3], int(sys.argv[3]) if len(sys.argv) > 3 else 10)
+            measure(name, shape, *sys.argv[1:4], int(sys.argv[4]) if len(sys.argv) > 4 else 15)

@@ -12,7 +12,7 @@ import queue
 import threading
 import types
 
-from . import fetches, loaders, marks, queues
+from . import failures, fetches, loaders, marks, queues
 from .marks import mark, now
 
 _iterations = itertools.count(1)
@@ -45,6 +45,7 @@ def patch(module):
     loaders.derive(base, lambda cls: _wrap(cls, wants_gradients))
     fetches.patch(module)
     queues.patch(queue)
+    failures.patch(module._utils.signal_handling)
     os.register_at_fork(after_in_child=_forked)
 
 
@@ -93,6 +94,7 @@ class Iteration:
         self.served += 1
         workers = getattr(iterator, "_workers", None) or ()
         self.workers = tuple(worker.pid for worker in workers)
+        failures.watch(workers)
         self.taken = [0] * len(self.workers)
         marks.thread()
         marks.detail(
@@ -177,6 +179,8 @@ def _marked_next(following, wants_gradients):
                 how = marks.END
             elif isinstance(error, Exception):
                 how = marks.ERROR
+                failures.raised(start, error)
+                failures.ended()
             raise
         finally:
             end = now()

@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 
-from . import marks
+from . import failures, marks
 from .marks import mark, now, cpu, ready, difference
 
 #: Iterations that this process, a worker, was given.
@@ -111,6 +111,7 @@ def _marked_fetch(fetch):
                 how = 2
             elif isinstance(error, Exception):
                 how = 1
+                failures.raised((fetches.collating or began)[0], error)
             raise
         finally:
             ended = (now(), cpu(), ready())

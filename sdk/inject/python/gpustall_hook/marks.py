@@ -8,7 +8,7 @@ child has files of its own.
 A mark is five numbers of 64 bits and six of 32, little endian: start and end (nanoseconds of
 CLOCK_MONOTONIC), CPU time and time ready to run (nanoseconds; UNKNOWN), a number; the thread, four
 numbers more, and the kind, 0 where no mark was written. The first slot has the marks that did not
-fit as its third number. `sdk/cli/src/run/python/record.rs` reads them.
+fit as its third number. `sdk/cli/src/run/python/mark.rs` reads them.
 """
 
 import itertools

@@ -1,7 +1,9 @@
 //! Loops that ask for a batch before they use the one before it, to know which one is the last.
 
-use super::loops::{Loop, LoopStep, Outcome, StepEnd};
-use super::record::{Kind, Mark, Recording};
+use super::calls::Outcome;
+use super::loops::{Loop, LoopStep, StepEnd};
+use super::mark::{Kind, Mark};
+use super::record::Recording;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A step of an optimizer: from when to when, and of which one.
@@ -84,7 +86,6 @@ pub(super) fn any(spans: &[OptimizerStep], start: u64, end: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::loops::loops;
-    use super::super::record::IterationInfo;
     use super::*;
 
     const MAIN: u32 = 7;
@@ -98,16 +99,7 @@ mod tests {
 
     /// A loop of `batches`, which begin at 10, 20 and so on, and its end; steps of an optimizer at `steps`.
     fn recording(batches: u64, steps: &[u64], dropped: Option<u64>) -> Recording {
-        let mut recording = Recording::default();
-        recording.process.pid = MAIN;
-        recording.iterations.push(IterationInfo {
-            number: 1,
-            loader: 1,
-            thread: MAIN,
-            start: 8,
-            end: 9,
-            workers: Vec::new(),
-        });
+        let mut recording = Recording::of_loop(MAIN, MAIN);
         for i in 1..=batches {
             let next = mark(Kind::Next, (10 * i, 10 * i + 2), 0);
             recording.marks.push(next);

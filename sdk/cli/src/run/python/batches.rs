@@ -1,6 +1,7 @@
 //! The numbers of batches, by which the stages of each are joined to its wait.
 
-use super::loops::{Call, Loop, Made, Outcome};
+use super::calls::{Call, Made, Outcome};
+use super::loops::Loop;
 use super::stages::Stage;
 use std::collections::HashMap;
 
@@ -54,13 +55,8 @@ impl Batches {
         if !stage.works {
             return self.at(stage.tid, stage.start);
         }
-        let made = Made {
-            pid,
-            served: stage.served,
-            n: stage.n,
-        };
         let next = &mut self.next;
-        Some(*self.of_worker.entry(made).or_insert_with(|| {
+        Some(*self.of_worker.entry(stage.made(pid)).or_insert_with(|| {
             *next += 1;
             *next - 1
         }))

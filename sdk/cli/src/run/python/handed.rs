@@ -5,8 +5,10 @@
 //! training waits for is the get: it is the wait of the loop, and `next()` a part of how the batch is made.
 
 use super::ahead::Optimized;
-use super::loops::{Call, Loop, Outcome};
-use super::record::{Kind, Mark, Recording};
+use super::calls::{Call, Outcome};
+use super::loops::Loop;
+use super::mark::{Kind, Mark};
+use super::record::Recording;
 use std::collections::{BTreeMap, HashMap};
 
 /// A place in a queue: its number, and that of what was put there.
@@ -142,7 +144,6 @@ impl Queues {
 mod tests {
     use super::super::ahead;
     use super::super::loops::{StepEnd, loops};
-    use super::super::record::IterationInfo;
     use super::*;
 
     const TAKES: u32 = 8;
@@ -151,16 +152,7 @@ mod tests {
     /// Batches that one thread takes from 10 to 12, 20 to 22 and so on, and puts into queue 3 at once; the
     /// other gets each from `gets`, when it steps its optimizer for 1 ns.
     fn recording(gets: &[(u64, u64)]) -> Recording {
-        let mut recording = Recording::default();
-        recording.process.pid = TAKES;
-        recording.iterations.push(IterationInfo {
-            number: 1,
-            loader: 1,
-            thread: TAKES,
-            start: 8,
-            end: 9,
-            workers: Vec::new(),
-        });
+        let mut recording = Recording::of_loop(TAKES, TAKES);
         for (n, &(start, end)) in (0..).zip(gets) {
             let at = 10 + 10 * n;
             let next = Mark::at(Kind::Next, TAKES, (at, at + 2));

@@ -1,5 +1,6 @@
 //! Whether a command is one that runs Python, as far as its words tell.
 
+use gpustall_inject::is_python;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -22,17 +23,11 @@ pub(super) fn runs_python(command: &[OsString]) -> bool {
     let mut words = words.iter().flat_map(|word| word.split_whitespace());
     let wraps = WRAPPERS.contains(&base(&program.to_string_lossy()));
     let is_script = |word: &str| wraps && word.ends_with(".py");
-    words.any(|word| is_interpreter(word) || is_script(word))
-        || is_python_script(Path::new(program))
+    words.any(|word| is_python(word) || is_script(word)) || is_python_script(Path::new(program))
 }
 
 fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
-}
-
-fn is_interpreter(word: &str) -> bool {
-    let version = base(word).strip_prefix("python");
-    version.is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))
 }
 
 /// Whether the first line of the program says that Python runs it.

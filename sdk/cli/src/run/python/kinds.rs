@@ -1,8 +1,9 @@
 //! Whether a loader's batches train the model, and what the steps of the training are.
 
 use super::ahead::{Optimized, any};
+use super::calls::{Call, Outcome};
 use super::loaders::{Identities, Identity};
-use super::loops::{Call, Loop, LoopStep, Outcome, StepEnd};
+use super::loops::{Loop, LoopStep, StepEnd};
 use super::record::Recording;
 use gpustall_trace::vocab::kind::{TRAIN, VALID};
 use std::collections::{BTreeMap, BTreeSet};
@@ -157,7 +158,8 @@ fn steps(optimized: &Optimized, loops: &[Loop], trains: &BTreeSet<u32>) -> Vec<(
 mod tests {
     use super::super::ahead::optimized;
     use super::super::loops::loops;
-    use super::super::record::{IterationInfo, Kind, Mark, ThreadInfo};
+    use super::super::mark::{Kind, Mark};
+    use super::super::record::ThreadInfo;
     use super::*;
 
     const MAIN: u32 = 7;
@@ -165,16 +167,7 @@ mod tests {
     /// Five batches that the thread `takes` asks a loader for, and as many steps of an optimizer
     /// on the thread `trains`.
     fn recording(takes: u32, trains: u32) -> Recording {
-        let mut recording = Recording::default();
-        recording.process.pid = MAIN;
-        recording.iterations.push(IterationInfo {
-            number: 1,
-            loader: 1,
-            thread: takes,
-            start: 8,
-            end: 9,
-            workers: Vec::new(),
-        });
+        let mut recording = Recording::of_loop(MAIN, takes);
         for at in [10, 20, 30, 40, 50] {
             let next = Mark::at(Kind::Next, takes, (at, at + 2));
             let optimized = Mark::at(Kind::Optimized, trains, (at + 6, at + 7));

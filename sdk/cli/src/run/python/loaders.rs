@@ -1,6 +1,7 @@
 //! Which loaders of a program are one and the same, and what people call them.
 
-use super::record::{Kind, LoaderInfo, Recording};
+use super::mark::Kind;
+use super::record::{LoaderInfo, Recording};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One loader as people see it: a line of the program that makes it, maybe anew for each epoch.

@@ -1,56 +1,9 @@
 //! From the marks of a process to its loops over loaders, and their steps.
 
-use super::record::{IterationInfo, Kind, Mark, Recording};
+use super::calls::{Call, Outcome};
+use super::mark::{Kind, Mark};
+use super::record::{IterationInfo, Recording};
 use std::collections::{BTreeMap, HashMap};
-
-/// How a `next()` ended; the hook's numbers.
-const END: u32 = 1;
-const ERROR: u32 = 2;
-const CUT: u32 = 3;
-const OUTCOME: u32 = 3;
-const NO_GRADIENTS: u32 = 4;
-
-/// How a call of `next()` ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Batch,
-    End,
-    Error,
-    /// An exception that is none of the loader ended it, such as an interrupt by the user.
-    Cut {
-        /// Whether its thread neither asked a loader nor stepped an optimizer after it.
-        last: bool,
-    },
-    /// It had not come back when the recording ended.
-    Open,
-}
-
-/// A batch, as its worker counts it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Made {
-    /// Process of the worker.
-    pub(super) pid: u32,
-    /// Which iteration of the worker.
-    pub(super) served: u32,
-    /// Which batch of that.
-    pub(super) n: u64,
-}
-
-/// One call of `next()`. Times are nanoseconds of `CLOCK_MONOTONIC`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Call {
-    pub(super) tid: u32,
-    pub(super) start: u64,
-    /// 0 where it did not end.
-    pub(super) end: u64,
-    pub(super) outcome: Outcome,
-    /// Whether gradients were wanted.
-    pub(super) gradients: bool,
-    /// The batch, if a worker made it.
-    pub(super) made: Option<Made>,
-    /// The call of `next()` itself, if its thread handed the batch on to the one that waited here.
-    pub(super) inner: Option<(u32, (u64, u64))>,
-}
 
 /// One iteration over a loader.
 #[derive(Debug, Clone)]
@@ -181,7 +134,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             }
             Kind::Next => {
                 open.remove(&(mark.tid, mark.a));
-                of.calls.push(call(mark));
+                of.calls.push(Call::of(mark));
             }
             Kind::Dropped => of.dropped = Some(mark.start),
             _ => {}
@@ -231,27 +184,6 @@ fn cut_off(loops: &mut [Loop], recording: &Recording) {
     }
 }
 
-fn call(mark: &Mark) -> Call {
-    Call {
-        tid: mark.tid,
-        start: mark.start,
-        end: mark.end,
-        outcome: match mark.d & OUTCOME {
-            END => Outcome::End,
-            ERROR => Outcome::Error,
-            CUT => Outcome::Cut { last: true },
-            _ => Outcome::Batch,
-        },
-        gradients: mark.d & NO_GRADIENTS == 0,
-        made: (mark.b > 0).then_some(Made {
-            pid: mark.b,
-            served: mark.c,
-            n: mark.n,
-        }),
-        inner: None,
-    }
-}
-
 /// `next(iter(loader))` in every step makes a loop of each step, which goes on to the next one. A
 /// single such loop only looks at a batch.
 fn chain(loops: &mut [Loop]) {
@@ -277,6 +209,7 @@ fn chain(loops: &mut [Loop]) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::calls::{CUT, END};
     use super::*;
 
     fn mark(kind: Kind, number: u32, start: u64, end: u64, d: u32) -> Mark {

@@ -7,12 +7,16 @@
 
 mod ahead;
 mod batches;
+mod calls;
 mod drawing;
+mod failures;
 mod handed;
 mod is_python;
 mod kinds;
 mod loaders;
 mod loops;
+mod making;
+mod mark;
 mod record;
 #[cfg(test)]
 mod recorded_tests;
@@ -21,7 +25,7 @@ mod story;
 
 use crate::args::RunArgs;
 use gpustall_inject::{PYTHON_HOOK, PYTHON_HOOK_LOADED};
-use gpustall_trace::{MonoTime, Part, Trace, vocab};
+use gpustall_trace::{MonoTime, Part};
 use loaders::{Identities, identities, names};
 use record::Recording;
 use std::collections::BTreeSet;
@@ -108,7 +112,7 @@ pub(super) fn parts(
     }
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();
     notes.extend(told.into_iter().cloned());
-    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == record::Kind::Optimized);
+    let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == mark::Kind::Optimized);
     let trains =
         |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
     let trainers: Vec<&Recording> = recordings.iter().filter(trains).collect();
@@ -132,11 +136,4 @@ pub(super) fn parts(
     }
     notes.extend(told);
     parts
-}
-
-/// Steps in a trace.
-pub(super) fn steps(trace: &Trace) -> usize {
-    let step = trace.strings.find(vocab::cat::STEP);
-    let slices = trace.slices.iter();
-    slices.filter(|slice| Some(slice.cat) == step).count()
 }

@@ -1,115 +1,13 @@
 //! Reading what the hook left: the marks and the details of each Python process.
 
+use super::mark::{MARK_BYTES, Mark};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Bytes of one mark.
-pub(super) const MARK_BYTES: usize = 64;
 /// First number of a file of marks.
 const FORMAT: u64 = 0x3173_6b72_616d_7067;
-/// A number that was not measured.
-const UNKNOWN: u64 = u64::MAX;
-
-/// What a mark says; the hook's `marks.py` describes their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Asked,
-    Next,
-    GetBegan,
-    Get,
-    CollateBegan,
-    Collate,
-    Sampled,
-    Pinned,
-    Optimized,
-    Dropped,
-    Handed,
-    Received,
-}
-
-impl Kind {
-    fn of(number: u32) -> Option<Self> {
-        Some(match number {
-            2 => Kind::Asked,
-            3 => Kind::Next,
-            4 => Kind::GetBegan,
-            5 => Kind::Get,
-            6 => Kind::CollateBegan,
-            7 => Kind::Collate,
-            8 => Kind::Sampled,
-            9 => Kind::Pinned,
-            10 => Kind::Optimized,
-            11 => Kind::Dropped,
-            12 => Kind::Handed,
-            13 => Kind::Received,
-            _ => return None,
-        })
-    }
-}
-
-/// One mark. Times are nanoseconds of `CLOCK_MONOTONIC`.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Mark {
-    pub(super) kind: Kind,
-    pub(super) start: u64,
-    pub(super) end: u64,
-    pub(super) cpu: Option<u64>,
-    pub(super) ready: Option<u64>,
-    pub(super) n: u64,
-    pub(super) tid: u32,
-    pub(super) a: u32,
-    pub(super) b: u32,
-    pub(super) c: u32,
-    pub(super) d: u32,
-}
-
-impl Mark {
-    /// A mark of the first iteration with nothing else known, for tests.
-    #[cfg(test)]
-    pub(super) fn at(kind: Kind, tid: u32, (start, end): (u64, u64)) -> Self {
-        Self {
-            kind,
-            start,
-            end,
-            cpu: None,
-            ready: None,
-            n: 0,
-            tid,
-            a: 1,
-            b: 0,
-            c: 0,
-            d: 0,
-        }
-    }
-
-    fn of(bytes: &[u8; MARK_BYTES]) -> Option<Self> {
-        let wide = |i: usize| {
-            let at = i * 8;
-            u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
-        };
-        let short = |i: usize| {
-            let at = 40 + i * 4;
-            u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
-        };
-        let known = |i| Some(wide(i)).filter(|&number| number != UNKNOWN);
-        let start = wide(0);
-        Some(Self {
-            kind: Kind::of(short(5))?,
-            start,
-            end: wide(1).max(start),
-            cpu: known(2),
-            ready: known(3),
-            n: wide(4),
-            tid: short(0),
-            a: short(1),
-            b: short(2),
-            c: short(3),
-            d: short(4),
-        })
-    }
-}
 
 /// What a process says of itself.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -187,6 +85,30 @@ pub(super) struct ThreadInfo {
     pub(super) python: bool,
 }
 
+/// What an exception said.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ErrorText {
+    pub(super) tid: u32,
+    /// When what it ended began: a call of `next()`, or a stage. Nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) start: u64,
+    /// Its class and first line.
+    pub(super) text: String,
+}
+
+/// A worker that ended before its time, as the trainer saw it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Death {
+    pub(super) pid: u32,
+    /// When the trainer saw it, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) at: u64,
+    /// The signal that ended it, as `SIGKILL`.
+    pub(super) signal: Option<String>,
+    /// Without a signal: its exit code.
+    pub(super) code: u32,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Detail {
@@ -195,6 +117,8 @@ enum Detail {
     Loader(LoaderInfo),
     Iteration(IterationInfo),
     Worker(WorkerInfo),
+    Error(ErrorText),
+    Death(Death),
     Note(String),
 }
 
@@ -207,6 +131,9 @@ pub(super) struct Recording {
     pub(super) iterations: Vec<IterationInfo>,
     /// If it is a worker of a loader.
     pub(super) worker: Option<WorkerInfo>,
+    pub(super) errors: Vec<ErrorText>,
+    /// Of its workers.
+    pub(super) deaths: Vec<Death>,
     pub(super) notes: Vec<String>,
     pub(super) marks: Vec<Mark>,
     /// Marks that found no room.
@@ -214,6 +141,22 @@ pub(super) struct Recording {
 }
 
 impl Recording {
+    /// A process that iterates its first loader once, from 8 on, for tests.
+    #[cfg(test)]
+    pub(super) fn of_loop(pid: u32, thread: u32) -> Self {
+        let mut recording = Self::default();
+        recording.process.pid = pid;
+        recording.iterations.push(IterationInfo {
+            number: 1,
+            loader: 1,
+            thread,
+            start: 8,
+            end: 9,
+            workers: Vec::new(),
+        });
+        recording
+    }
+
     /// Whether a library's own thread: what it does, it does for one of the program's.
     pub(super) fn is_foreign(&self, tid: u32) -> bool {
         self.threads.get(&tid).is_some_and(|thread| !thread.python)
@@ -276,6 +219,8 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
             }
             Ok(Detail::Iteration(iteration)) => found.iterations.push(iteration),
             Ok(Detail::Worker(worker)) => found.worker = Some(worker),
+            Ok(Detail::Error(error)) => found.errors.push(error),
+            Ok(Detail::Death(death)) => found.deaths.push(death),
             Ok(Detail::Note(note)) => found.notes.push(note),
             Err(_) => {}
         }

@@ -181,8 +181,8 @@ fn capped(name: &str, slots: usize) -> tempfile::TempDir {
         let entry = entry.expect("it can be read");
         let mut bytes = std::fs::read(entry.path()).expect("it can be read");
         if entry.file_name().to_string_lossy() == own {
-            let room = (1 + slots) * super::record::MARK_BYTES;
-            let lost = (bytes.len() - room) / super::record::MARK_BYTES;
+            let room = (1 + slots) * super::mark::MARK_BYTES;
+            let lost = (bytes.len() - room) / super::mark::MARK_BYTES;
             bytes.truncate(room);
             bytes[16..24].copy_from_slice(&(lost as u64).to_le_bytes());
         }
@@ -229,7 +229,7 @@ fn a_recording_that_was_cut_off_anywhere_is_read_as_far_as_it_goes() {
     let whole = super::record::recording(&marks, &details).expect("it is whole");
     for cut in (0..marks.len()).step_by(7) {
         let read = super::record::recording(&marks[..cut], &details);
-        let slots = cut / super::record::MARK_BYTES;
+        let slots = cut / super::mark::MARK_BYTES;
         assert_eq!(read.is_some(), slots > 0, "{cut}");
         let read = read.map_or(0, |read| read.marks.len());
         assert!(read <= slots && read <= whole.marks.len());

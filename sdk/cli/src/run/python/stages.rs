@@ -1,6 +1,8 @@
 //! The stages in which batches are made: their items got, and collated.
 
-use super::record::{Kind, Mark, Recording};
+use super::calls::Made;
+use super::mark::{Kind, Mark};
+use super::record::Recording;
 use std::collections::{HashMap, HashSet};
 
 /// How a stage ended that failed, that found no item, and that was cut off; the hook's numbers.
@@ -30,6 +32,25 @@ pub(super) struct Stage {
     pub(super) failed: bool,
     /// Whether it was cut off, as by an interrupt, and made no batch.
     pub(super) cut: bool,
+}
+
+impl Stage {
+    /// What it is called.
+    pub(super) fn name(&self) -> &'static str {
+        match self.collates {
+            true => "collate",
+            false => "get",
+        }
+    }
+
+    /// The batch of a worker, the process `pid`.
+    pub(super) fn made(&self, pid: u32) -> Made {
+        Made {
+            pid,
+            served: self.served,
+            n: self.n,
+        }
+    }
 }
 
 /// The stages that a process went through, by their starts. The last batch of an iterable data set,

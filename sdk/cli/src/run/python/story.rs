@@ -2,13 +2,16 @@
 
 use super::ahead;
 use super::batches::Batches;
-use super::drawing::{Args, Drawing, Place};
+use super::calls::Outcome;
+use super::drawing::{Args, Drawing};
+use super::failures::{Failures, Process};
 use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
 use super::loaders::Identities;
-use super::loops::{Loop, Outcome, StepEnd, loops};
-use super::record::{Kind, LoaderInfo, Mark, Recording};
-use super::stages::{Stage, stages};
+use super::loops::{Loop, StepEnd, loops};
+use super::mark::{Kind, Mark};
+use super::record::{LoaderInfo, Recording};
+use super::stages::stages;
 use gpustall_trace::{MonoTime, Pid, Trace, Value, vocab};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vocab::{arg, cat};
@@ -54,6 +57,9 @@ pub(super) fn trace(
         notes.insert(UNSEEN.to_owned());
     }
     notes.extend(unmarked_workers(&loops, workers));
+    let all = [trainer].into_iter().chain(workers.iter().copied());
+    let processes: Vec<Process<'_>> = all.map(|of| (of, stages(of))).collect();
+    let failures = Failures::of(trainer, &processes);
     let mut story = Story {
         pid,
         drawing,
@@ -64,9 +70,11 @@ pub(super) fn trace(
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
+        failures,
     };
     story.loops(&loops);
-    story.made(trainer, workers);
+    story.made(processes);
+    story.ends();
     story.functions(trainer);
     if let Some(full) = trainer.full() {
         story.drawing.pause(full);
@@ -97,20 +105,22 @@ fn those(trainer: &Recording, are: impl Fn(&LoaderInfo) -> bool) -> BTreeSet<u32
     loaders.map(|loader| loader.number).collect()
 }
 
-struct Story {
-    pid: u32,
-    drawing: Drawing,
+/// A trace in the making, and what is known of the job.
+pub(super) struct Story {
+    pub(super) pid: u32,
+    pub(super) drawing: Drawing,
     loaders: BTreeMap<u32, String>,
     kinds: Kinds,
     /// Loaders that keep their workers.
     keep: BTreeSet<u32>,
     /// Loaders whose data set is an IterableDataset.
     iterate: BTreeSet<u32>,
-    batches: Batches,
+    pub(super) batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
     /// Who took each batch of a worker: the loader, the thread, and its wait.
-    taken: HashMap<u64, (String, u32, (u64, u64))>,
+    pub(super) taken: HashMap<u64, (String, u32, (u64, u64))>,
+    pub(super) failures: Failures,
 }
 
 impl Story {
@@ -187,9 +197,12 @@ impl Story {
                 Outcome::Cut { last: true } => args.push((arg::UNFINISHED, Value::Bool(true))),
                 Outcome::Cut { last: false } => {}
                 Outcome::Error => {
-                    let message = "next() raised an exception";
-                    args.push((arg::ERROR, self.drawing.text(message)));
-                    self.drawing.fault(place, call.end, message);
+                    let message = self.failures.of_call(self.pid, call, i);
+                    args.push((arg::ERROR, self.drawing.text(&message)));
+                    // The end of a worker is told once, when it was seen.
+                    if !self.failures.ends().any(|end| end.message == message) {
+                        self.drawing.fault(place, call.end, &message);
+                    }
                 }
                 _ => {
                     let batch = self.batches.of_call[&(call.tid, call.start)];
@@ -222,66 +235,6 @@ impl Story {
             let name = format!("step {number}");
             self.drawing.step(loader, &name, (step.start, end), args);
         }
-    }
-
-    /// The stages of batches, and the way of those that workers made.
-    fn made(&mut self, trainer: &Recording, workers: &[&Recording]) {
-        let mut depths: BTreeMap<String, Vec<(u64, i64)>> = BTreeMap::new();
-        for recording in [trainer].iter().chain(workers) {
-            let pid = recording.process.pid;
-            let own = pid == self.pid;
-            // A loader that a worker's data set uses is part of its get.
-            let full = recording.full().is_some();
-            let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
-            let stages = stages(recording).into_iter().filter(known);
-            for stage in stages {
-                let batch = self.batches.of_stage(pid, &stage);
-                let end = stage.end.unwrap_or(self.drawing.end());
-                self.stage((pid, stage.tid), &stage, batch, end);
-                let taken = batch.and_then(|batch| Some((batch, self.taken.get(&batch)?)));
-                let Some((batch, (loader, tid, wait))) = taken.filter(|_| stage.last) else {
-                    continue;
-                };
-                let depths = depths.entry(loader.clone()).or_default();
-                depths.extend([(end, 1), (wait.1, -1)]);
-                let from = ((pid, stage.tid), (stage.start, end));
-                let to = ((self.pid, *tid), *wait);
-                self.drawing.batch((batch, loader), from, to);
-            }
-        }
-        for (loader, mut changes) in depths {
-            changes.sort_unstable();
-            let name = format!("{} {loader}", vocab::QUEUE_DEPTH);
-            let mut depth = 0;
-            for (at, change) in changes {
-                depth += change;
-                self.drawing.counter(&name, at, depth as f64);
-            }
-        }
-    }
-
-    fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
-        let mut args: Args<'_> = Vec::new();
-        let mut put = |key, value: Option<u64>| {
-            args.extend(value.map(|value| (key, Value::U64(value))));
-        };
-        put(arg::BATCH, batch);
-        put(arg::ITEMS, stage.items);
-        put(arg::CPU_NS, stage.cpu);
-        put(arg::RUNNABLE_NS, stage.ready);
-        if stage.failed {
-            let message = self.drawing.text("it raised an exception");
-            args.push((arg::ERROR, message));
-        }
-        if stage.end.is_none() || stage.cut {
-            args.push((arg::UNFINISHED, Value::Bool(true)));
-        }
-        let (cat, name) = match stage.collates {
-            true => (cat::DATA_COLLATE, "collate"),
-            false => (cat::DATA_GET, "get"),
-        };
-        self.drawing
-            .slice(place, cat, name, (stage.start, end), args);
     }
 
     /// What else the trainer's threads did.

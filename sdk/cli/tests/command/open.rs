@@ -1,16 +1,18 @@
 //! `gpustall open`: what a browser gets.
 
+use crate::program::{command, folder, gpustall, stderr};
+use crate::recording::finished;
 use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::read_any;
 use gpustall_trace::vocab::cat;
+use gpustall_trace::{read_any, write_finished};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 
 /// The command, and the link that it printed.
 fn open(trace: &Path) -> (Child, String) {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let mut child = command()
         .args(["open", "--no-browser", "--port", "0"])
         .arg(trace)
         .stdout(Stdio::piped())
@@ -24,7 +26,14 @@ fn open(trace: &Path) -> (Child, String) {
     (child, link.trim().to_owned())
 }
 
-/// The file that the page of a link fetches.
+/// The file that the page of the link fetches; the command ends then.
+fn fetched((mut child, link): (Child, String)) -> Vec<u8> {
+    let got = fetch(&link);
+    let ended = child.wait().expect("it was started here");
+    assert!(ended.success());
+    got
+}
+
 fn fetch(link: &str) -> Vec<u8> {
     let (_, rest) = link
         .split_once("url=http%3A%2F%2F")
@@ -65,7 +74,7 @@ fn fixture(name: &str) -> PathBuf {
 #[test]
 fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
     let path = fixture("kineto/loader_inprocess_cpu.pt.trace.json.gz");
-    let (mut child, link) = open(&path);
+    let (child, link) = open(&path);
     let pinned = link
         .find("starvation%20chains")
         .zip(link.find("device%20state"));
@@ -78,15 +87,9 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
         "{link}"
     );
 
-    let directory = tempfile::tempdir().expect("there is a place for temporary files");
+    let directory = folder();
     let got = directory.path().join("got.trace.json.gz");
-    std::fs::write(&got, fetch(&link)).expect("the directory is writable");
-    assert!(
-        child
-            .wait()
-            .expect("it ends once the trace was fetched")
-            .success()
-    );
+    std::fs::write(&got, fetched((child, link))).expect("the directory is writable");
 
     let trace = read_any(&got).expect("it is a trace").trace;
     let chains = trace
@@ -103,32 +106,42 @@ fn a_file_of_torch_profiler_shows_with_its_starvation_chains() {
 
 #[test]
 fn a_finished_trace_is_served_as_it_is() {
-    let path = fixture("cases/pageable.trace.json.gz");
-    let (mut child, link) = open(&path);
+    let dir = folder();
+    let (path, _) = finished(dir.path(), "mlp");
+    let (child, link) = open(&path);
     assert!(
         link.starts_with("https://ui.perfetto.dev/#!/?url="),
         "{link}"
     );
     assert_eq!(
-        fetch(&link),
-        std::fs::read(&path).expect("the fixture is there")
-    );
-    assert!(
-        child
-            .wait()
-            .expect("it ends once the trace was fetched")
-            .success()
+        fetched((child, link)),
+        std::fs::read(&path).expect("it was written")
     );
 }
 
 #[test]
+fn a_trace_with_the_chains_of_other_rules_is_served_with_those_of_this_one() {
+    let dir = folder();
+    let (path, report) = finished(dir.path(), "mlp");
+    let mut trace = read_any(&path).expect("it was written").trace;
+    let carried = trace.report.as_mut().expect("it carries a report");
+    carried["rules"] = "0.0.9 12345678".into();
+    carried["verdict"] = "said by others".into();
+    write_finished(&path, &trace).expect("the directory is writable");
+    let (child, link) = open(&path);
+    let got = dir.path().join("got.trace.json.gz");
+    std::fs::write(&got, fetched((child, link))).expect("the directory is writable");
+    let served = read_any(&got).expect("it is a trace").trace;
+    let served: Report = serde_json::from_value(served.report.expect("it carries a report"))
+        .expect("the report is one of this version");
+    assert_eq!(served, report);
+}
+
+#[test]
 fn what_is_no_trace_is_an_error_at_once() {
-    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
-        .args(["open", "--port", "0", "Cargo.toml"])
-        .output()
-        .expect("the command is built");
+    let output = gpustall(&["open", "--port", "0", "Cargo.toml"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
+    let said = stderr(&output);
     assert!(
         said.starts_with("error: ") && said.contains("Cargo.toml"),
         "{said}"

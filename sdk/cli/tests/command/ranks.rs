@@ -1,6 +1,6 @@
 //! Traces of several ranks on the command line.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
+use crate::program::{folder, gpustall, stderr, stdout};
 use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{
     DeviceInfo, DistributedInfo, EventRef, Interval, Meta, MonoTime, PartialWriter, Pid, Tid,
@@ -8,21 +8,8 @@ use gpustall_trace::{
 };
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 const NCCL: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)";
-
-fn gpustall(args: &[&str], files: &[&Path]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_gpustall"))
-        .args(args)
-        .args(files)
-        .output()
-        .expect("gpustall starts")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("it prints text")
-}
 
 /// What PyTorch's profiler writes of a rank, whose clock is `ahead_us`: ten steps of 1 ms, of which
 /// rank 1 computes 700 us and the others 300 us before all reduce until 800 us.
@@ -85,7 +72,7 @@ fn profile(folder: &Path, rank: u32, ahead_us: u64) -> PathBuf {
 
 #[test]
 fn files_of_the_ranks_of_one_job_are_one_report() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     let (one, two) = (profile(dir.path(), 0, 0), profile(dir.path(), 1, 0));
     let output = gpustall(&["report"], &[&two, &one]);
     assert!(output.status.success());
@@ -116,7 +103,7 @@ fn files_of_the_ranks_of_one_job_are_one_report() {
 
 #[test]
 fn a_clock_that_is_off_changes_nothing_but_a_note() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     let (one, two) = (profile(dir.path(), 0, 0), profile(dir.path(), 1, 350));
     let output = gpustall(&["report", "--json"], &[&one, &two]);
     let list: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
@@ -131,7 +118,7 @@ fn a_clock_that_is_off_changes_nothing_but_a_note() {
 
 #[test]
 fn files_that_do_not_belong_together_are_reported_one_after_the_other() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     // An hour later.
     let (one, two) = (
         profile(dir.path(), 0, 0),
@@ -148,16 +135,12 @@ fn files_that_do_not_belong_together_are_reported_one_after_the_other() {
 
 #[test]
 fn ranks_are_merged_into_one_trace_that_says_the_same() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     let (one, two) = (profile(dir.path(), 0, 0), profile(dir.path(), 1, 0));
     let merged = dir.path().join("job.trace.json.gz");
     let merged_arg = merged.display().to_string();
     let output = gpustall(&["merge", "-o", &merged_arg], &[&one, &two]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", stderr(&output));
     let output = gpustall(&["report", "--json"], &[&merged]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(
@@ -250,7 +233,7 @@ fn captured(folder: &Path, rank: u32) {
 
 #[test]
 fn all_processes_of_a_job_are_in_its_trace() {
-    let dir = tempfile::tempdir().expect("a folder");
+    let dir = folder();
     let left = dir.path().join("left");
     std::fs::create_dir(&left).expect("the folder takes folders");
     for rank in [0, 1] {
@@ -271,11 +254,7 @@ fn all_processes_of_a_job_are_in_its_trace() {
         &job,
     ];
     let output = gpustall(&args, &[]);
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", stderr(&output));
     let output = gpustall(&["report", "--json"], &[&trace]);
     let report: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
     assert_eq!(report["devices"][0]["name"], "GPU 0 (rank 0)");

@@ -1,6 +1,7 @@
 //! Python programs without PyTorch under `gpustall run`: as they are without it, whatever
 //! `sitecustomize` they have. `tests/pytorch` has those with PyTorch.
 
+use crate::program::{command, folder, stderr, stdout};
 use gpustall_trace::read;
 use std::fs;
 use std::path::Path;
@@ -27,25 +28,24 @@ fn both(folder: &Path, path: &str, options: &[&str], program: &str) -> (Output, 
             .output()
             .expect("the command starts")
     };
-    let mut under = Command::new(env!("CARGO_BIN_EXE_gpustall"));
-    under.args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"]);
+    let mut under = command();
+    under.args([
+        "run",
+        "--no-sidecar",
+        "--force",
+        "-o",
+        "x.trace.json.gz",
+        "--",
+    ]);
     (job(Command::new("env")), job(under))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("the directory for temporary files is writable")
 }
 
 /// What the program printed is the beginning of what the command printed.
 fn same(alone: &Output, under: &Output) {
     assert_eq!(alone.status.code(), under.status.code(), "{under:?}");
-    let (expected, printed) = (text(&alone.stdout), text(&under.stdout));
+    let (expected, printed) = (stdout(alone), stdout(under));
     assert!(printed.starts_with(&expected), "{expected} / {printed}");
-    assert_eq!(text(&alone.stderr), text(&under.stderr));
+    assert_eq!(stderr(alone), stderr(under));
 }
 
 fn notes(folder: &Path) -> Vec<String> {
@@ -84,7 +84,7 @@ fn the_program_has_the_sitecustomize_that_it_would_have_had() {
     fs::write(own.join("sitecustomize.py"), site).expect("it can be written");
     let program = "import sitecustomize as s; print(mine, s.name, s.__file__)";
     let (alone, under) = both(folder.path(), "own", &[], program);
-    assert!(text(&alone.stdout).starts_with("mine sitecustomize"));
+    assert!(stdout(&alone).starts_with("mine sitecustomize"));
     same(&alone, &under);
 }
 
@@ -99,7 +99,7 @@ fn a_sitecustomize_that_fails_fails_as_it_does_without_us() {
     fs::write(site, "raise ValueError('broken')").expect("it can be written");
     let program = "import sys; print('goes on', 'sitecustomize' in sys.modules)";
     let (alone, under) = both(folder.path(), "own", &[], program);
-    assert!(text(&alone.stderr).contains("broken"), "{alone:?}");
+    assert!(stderr(&alone).contains("broken"), "{alone:?}");
     same(&alone, &under);
 }
 
@@ -129,7 +129,7 @@ fn what_the_program_starts_is_as_it_is_too() {
                    if pid == 0: os._exit(3)\n\
                    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
     let (alone, under) = both(folder.path(), "", &[], program);
-    assert_eq!(text(&alone.stdout), "b'2\\n'\n3\n");
+    assert_eq!(stdout(&alone), "b'2\\n'\n3\n");
     same(&alone, &under);
 }
 
@@ -147,13 +147,13 @@ fn a_virtual_environment_has_the_hook() {
         made.is_ok_and(|status| status.success()),
         "venv is a part of Python"
     );
-    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let output = command()
         .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
         .args(["own/bin/python", "-c", "import sys; print(sys.prefix)"])
         .current_dir(folder.path())
         .output()
         .expect("the command starts");
-    assert!(text(&output.stdout).contains("own\n"), "{output:?}");
+    assert!(stdout(&output).contains("own\n"), "{output:?}");
     assert!(!told_absent(folder.path()), "{:?}", notes(folder.path()));
 }
 
@@ -169,7 +169,7 @@ fn a_python_behind_another_program_that_may_not_load_the_hook_is_told_too() {
         ("echo no", false),
     ] {
         let folder = folder();
-        let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+        let output = command()
             .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
             .args(["sh", "-c", line])
             .current_dir(folder.path())
@@ -186,7 +186,7 @@ fn the_hook_can_be_left_out() {
         return;
     }
     let folder = folder();
-    let output = Command::new(env!("CARGO_BIN_EXE_gpustall"))
+    let output = command()
         .args([
             "run",
             "--no-sidecar",
@@ -204,6 +204,6 @@ fn the_hook_can_be_left_out() {
         .current_dir(folder.path())
         .output()
         .expect("the command starts");
-    assert!(text(&output.stdout).starts_with("None\n"), "{output:?}");
+    assert!(stdout(&output).starts_with("None\n"), "{output:?}");
     assert!(told_absent(folder.path()), "{:?}", notes(folder.path()));
 }

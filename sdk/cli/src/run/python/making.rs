@@ -1,0 +1,92 @@
+//! How batches were made: their stages, the way of those that workers made, and what went wrong.
+
+use super::drawing::{Args, Place};
+use super::failures::Process;
+use super::stages::Stage;
+use super::story::Story;
+use gpustall_trace::{Value, vocab};
+use std::collections::BTreeMap;
+use vocab::{arg, cat};
+
+impl Story {
+    /// The stages of batches, and the way of those that workers made.
+    pub(super) fn made(&mut self, processes: Vec<Process<'_>>) {
+        let mut depths: BTreeMap<String, Vec<(u64, i64)>> = BTreeMap::new();
+        for (recording, stages) in processes {
+            let pid = recording.process.pid;
+            let own = pid == self.pid;
+            // A loader that a worker's data set uses is part of its get.
+            let full = recording.full().is_some();
+            let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
+            for stage in stages.into_iter().filter(known) {
+                let batch = self.batches.of_stage(pid, &stage);
+                let end = stage.end.unwrap_or(self.over(pid));
+                self.stage((pid, stage.tid), &stage, batch, end);
+                let taken = batch.and_then(|batch| Some((batch, self.taken.get(&batch)?)));
+                let Some((batch, (loader, tid, wait))) = taken.filter(|_| stage.last) else {
+                    continue;
+                };
+                let depths = depths.entry(loader.clone()).or_default();
+                depths.extend([(end, 1), (wait.1, -1)]);
+                let from = ((pid, stage.tid), (stage.start, end));
+                let to = ((self.pid, *tid), *wait);
+                self.drawing.batch((batch, loader), from, to);
+            }
+        }
+        for (loader, mut changes) in depths {
+            changes.sort_unstable();
+            let name = format!("{} {loader}", vocab::QUEUE_DEPTH);
+            let mut depth = 0;
+            for (at, change) in changes {
+                depth += change;
+                self.drawing.counter(&name, at, depth as f64);
+            }
+        }
+    }
+
+    /// When a process was over: at its end, or that of the recording.
+    fn over(&self, pid: u32) -> u64 {
+        let end = self.failures.end(pid).map(|end| end.at);
+        end.unwrap_or(u64::MAX).min(self.drawing.end())
+    }
+
+    /// Workers that ended before their time.
+    pub(super) fn ends(&mut self) {
+        for end in self.failures.ends() {
+            let main = (self.pid, self.pid);
+            self.drawing.fault(main, end.at, &end.message);
+        }
+    }
+
+    fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
+        let mut args: Args<'_> = Vec::new();
+        let mut put = |key, value: Option<u64>| {
+            args.extend(value.map(|value| (key, Value::U64(value))));
+        };
+        put(arg::BATCH, batch);
+        put(arg::ITEMS, stage.items);
+        put(arg::CPU_NS, stage.cpu);
+        put(arg::RUNNABLE_NS, stage.ready);
+        let ended = self.failures.end(place.0).filter(|_| stage.end.is_none());
+        let error = match ended {
+            Some(end) => Some(format!("its process {}", end.how)),
+            None if stage.failed => {
+                let text = self.failures.text(place.0, stage.tid, stage.start);
+                Some(format!("it raised {text}"))
+            }
+            None => None,
+        };
+        if let Some(error) = &error {
+            args.push((arg::ERROR, self.drawing.text(error)));
+        }
+        if stage.cut || (stage.end.is_none() && ended.is_none()) {
+            args.push((arg::UNFINISHED, Value::Bool(true)));
+        }
+        let cat = match stage.collates {
+            true => cat::DATA_COLLATE,
+            false => cat::DATA_GET,
+        };
+        self.drawing
+            .slice(place, cat, stage.name(), (stage.start, end), args);
+    }
+}

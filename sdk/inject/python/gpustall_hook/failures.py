@@ -1,0 +1,102 @@
+"""Tells what went wrong: exceptions while batches are made, and workers that end before their time."""
+
+import functools
+import os
+import signal
+import weakref
+
+from . import marks
+
+#: Exceptions of a process that are told: a program may go on after each.
+_MOST = 100
+#: Characters of each.
+_LENGTH = 200
+
+#: Workers of which it is not known that they have ended, by their processes.
+_workers = weakref.WeakValueDictionary()
+_raised = 0
+
+
+def patch(signals):
+    """Has PyTorch's own look at its workers tell more. `signals` is `torch.utils.data._utils.signal_handling`."""
+    check = getattr(signals, "_error_if_any_worker_fails", None)
+    if check is None:
+        return
+
+    # It is called whatever the program is doing when a worker ends.
+    @functools.wraps(check)
+    def _error_if_any_worker_fails():
+        try:
+            return check()
+        except BaseException as error:
+            # The program sees its own frames.
+            error.__traceback__ = error.__traceback__.tb_next
+            ended()
+            raise
+
+    signals._error_if_any_worker_fails = _error_if_any_worker_fails
+    os.register_at_fork(after_in_child=_forget)
+
+
+def raised(start, error):
+    """Tells the exception that ended what this thread began at `start`: a call of next(), or a stage."""
+    global _raised
+    try:
+        if _raised < _MOST:
+            _raised += 1
+            marks.detail(error={"tid": marks._tid(), "start": start, "text": _text(error)})
+    except Exception:
+        pass
+
+
+def watch(workers):
+    """Workers begin to make batches."""
+    for worker in workers:
+        _workers[worker.pid] = worker
+
+
+def ended():
+    """Tells of workers that have ended by a signal, or with an exit code that says that something is wrong."""
+    try:
+        for pid, worker in list(_workers.items()):
+            status = _status(pid, worker)
+            if status is None:
+                continue
+            _workers.pop(pid, None)
+            how = {"signal": signal.Signals(-status).name} if status < 0 else {"code": status}
+            if status:
+                marks.detail(death={"pid": pid, "at": marks.now(), **how})
+    except Exception:
+        pass
+
+
+def _status(pid, worker):
+    """Its exit code, or a signal as a negative number; None while it runs."""
+    known = worker._popen.returncode
+    if known is not None:
+        return known
+    try:
+        # It is left there for the program, which waits for it.
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        # A child of the fork server, which tells by a pipe.
+        return worker.exitcode
+    if state is None:
+        return None
+    return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+
+def _text(error):
+    """The class and the first line of an exception; of one that a worker sent, what it was there."""
+    text = str(error).strip()
+    caught = text.partition("\nOriginal Traceback ")[2]
+    if caught:
+        return caught.splitlines()[-1][:_LENGTH]
+    name, line = type(error).__name__, text.partition("\n")[0]
+    return ("%s: %s" % (name, line) if line else name)[:_LENGTH]
+
+
+def _forget():
+    global _raised
+    _raised = 0
+    _workers.clear()
