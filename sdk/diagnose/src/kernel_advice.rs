@@ -103,12 +103,24 @@ impl KernelSigns {
     }
 }
 
+/// What is known of the workers that may have the CPUs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Workers {
+    /// Fewer of them that do as well.
+    pub(crate) fitting: Option<u64>,
+    pub(crate) have: u64,
+    /// Whether fewer are predicted to be slower.
+    pub(crate) fewer_are_slower: bool,
+    /// How much of the CPUs others keep busy, in words, where that matters.
+    pub(crate) others: Option<String>,
+}
+
 /// What to change; empty for causes that have advice of their own.
 pub(crate) fn advice(
     cause: Cause,
     framework: Framework,
     signs: &KernelSigns,
-    workers: Option<(u64, u64)>,
+    workers: &Workers,
 ) -> String {
     match cause {
         Cause::DataIo => io(framework, signs),
@@ -216,16 +228,31 @@ const RECORDING: &str = "gpustall itself has its CPU: that is the cost of record
 pub(crate) const RECORDING_BESIDE: &str = " gpustall itself had the CPU for much of that: it is the cost of \
     recording, which `gpustall run --no-sidecar` or another CPU for the sidecar avoids.";
 
-fn preempted(framework: Framework, signs: &KernelSigns, workers: Option<(u64, u64)>) -> String {
+fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> String {
     if signs.by_own_workers() {
-        let fewer = match (workers, framework) {
-            (Some((fitting, have)), Burn) if fitting < have => {
-                format!(".num_workers({fitting}) instead of {have} leaves the trainer a CPU")
+        let have = workers.have;
+        let fewer = match (workers.fitting, framework) {
+            (Some(n), Burn) => {
+                format!(".num_workers({n}) instead of {have} leaves the trainer a CPU")
             }
-            (Some((fitting, have)), PyTorch) if fitting < have => {
-                format!("num_workers={fitting} instead of {have} leaves the trainer a CPU")
+            (Some(n), PyTorch) => {
+                format!("num_workers={n} instead of {have} leaves the trainer a CPU")
             }
-            _ => "fewer workers leave the trainer a CPU".to_owned(),
+            (None, _) if workers.fewer_are_slower => {
+                let others = workers.others.as_ref();
+                let others = others.map_or(String::new(), |keep| format!(" ({keep})"));
+                let fewer = match have {
+                    1 => "the loader's own worker has its CPU",
+                    _ => {
+                        "the loader's own workers have its CPU, and fewer of them are not predicted to make a \
+                         step shorter"
+                    }
+                };
+                return format!(
+                    "{fewer}: give the job more CPUs{others}, or make batches cheaper."
+                );
+            }
+            (None, _) => "fewer workers leave the trainer a CPU".to_owned(),
         };
         return format!(
             "the loader's own workers have its CPU: {fewer}; or give the job more CPUs."

@@ -1,6 +1,7 @@
 //! How many workers a loader needs. The numbers that a remedy names and the table of worker counts
 //! come from here, so that they agree.
 
+use crate::cause::Cause;
 use crate::disk::{Disk, Made};
 use crate::framework::Framework;
 use crate::links::percent;
@@ -102,7 +103,8 @@ impl Facts<'_> {
                 reached: self.reached(),
             })
         };
-        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
+        let asked = self.cause.is_batch() || self.cause == Cause::HostPreempted;
+        let costs = costs().filter(|_| asked && self.cpus > 0);
         costs.map_or_else(Default::default, |costs| {
             (costs.counts(), costs.counts_if_free())
         })
@@ -277,6 +279,12 @@ impl Facts<'_> {
         least
             .is_none_or(|least| least as f64 > gain)
             .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
+    }
+
+    /// Whether fewer workers than there are are predicted to be slower.
+    pub(crate) fn fewer_are_slower(&self) -> bool {
+        let best = enough(&self.counts).map(|best| best.workers);
+        self.have > 0 && best.is_some_and(|best| best >= self.have)
     }
 
     /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are

@@ -4,7 +4,7 @@ use crate::advice::{Signs, advice};
 use crate::burn;
 use crate::cause::Cause;
 use crate::framework::Framework;
-use crate::kernel_advice::{self, KernelSigns};
+use crate::kernel_advice::{self, KernelSigns, Workers};
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
 use crate::report::{Worker, WorkerCount};
@@ -191,8 +191,13 @@ fn change(facts: &Facts<'_>) -> Remedy {
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
         return BETWEEN_PHASES.into();
     }
-    let workers = facts.fitting().map(|fitting| (fitting, facts.have));
-    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
+    let workers = Workers {
+        fitting: facts.fitting().filter(|&fitting| fitting < facts.have),
+        have: facts.have,
+        fewer_are_slower: facts.fewer_are_slower(),
+        others: facts.if_free().map(|_| facts.others_keep()),
+    };
+    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, &workers);
     if facts.cause == Cause::HostPreempted && facts.kernel.by_own_workers() {
         return Remedy::of_fewer(told);
     }

@@ -112,18 +112,19 @@ fn the_threads_of_other_programs_are_one_and_those_of_the_job_are_not() {
     let build = [
         ("rustc", 900, 900),
         ("opt cgu.0", 903, 900),
-        // Of this one the first thread is never named.
+        // Of these the first thread is never named.
         ("ctrl-c", 912, 910),
         ("rustc", 913, 910),
+        ("opt cgu.0", 922, 920),
     ];
     let report = held_in_turn(&build);
-    let text = "CPU 0 held by rustc (4 threads) 100 %; preempted";
+    let text = "CPU 0 held by rustc (5 threads) 100 %; preempted";
     assert_eq!(holders(&report), text, "{report}");
-    let verdict = "they are held by another program, rustc (4 threads), for 100 % of that time";
+    let verdict = "they are held by another program, rustc (5 threads), for 100 % of that time";
     assert!(report.verdict.ends_with(verdict), "{report}");
     assert_eq!(
         report.findings[0].held_by,
-        "another program, rustc (4 threads), for 100 % of that time"
+        "another program, rustc (5 threads), for 100 % of that time"
     );
     assert!(
         report.findings[0].remedy.contains("rustc had the CPU"),

@@ -51,13 +51,12 @@ impl Programs {
         for (&(name, tid), &(pid, at)) in &named {
             names.entry(pid).or_default().insert((tid, name), at);
         }
-        let programs = names.iter().filter_map(|(&pid, of)| own_name(pid, of));
-        let programs: HashSet<Symbol> = programs.collect();
+        let known = Known::of(&names);
         let mut of_process = HashMap::new();
         for (&pid, names) in &names {
             let program = match own.contains(&pid) {
                 true => Some(Program::Job),
-                false => program(trace, pid, names, &programs),
+                false => program(trace, pid, names, &known),
             };
             of_process.extend(program.map(|program| (pid, program)));
         }
@@ -95,13 +94,53 @@ fn own_name(pid: Pid, names: &Names) -> Option<Symbol> {
     last.map(|(&(_, name), _)| name)
 }
 
+/// What processes say of others whose first thread is not named.
+struct Known {
+    /// The names of programs.
+    programs: HashSet<Symbol>,
+    /// The program in most of whose processes there are threads of a name.
+    by_thread: HashMap<Symbol, Symbol>,
+}
+
+impl Known {
+    fn of(names: &HashMap<Pid, Names>) -> Self {
+        let mut processes: HashMap<Symbol, BTreeMap<Symbol, u64>> = HashMap::new();
+        let mut programs = HashSet::new();
+        for (&pid, threads) in names {
+            let Some(program) = own_name(pid, threads) else {
+                continue;
+            };
+            programs.insert(program);
+            for &(_, name) in threads.keys() {
+                *processes
+                    .entry(name)
+                    .or_default()
+                    .entry(program)
+                    .or_default() += 1;
+            }
+        }
+        let most = |programs: &BTreeMap<Symbol, u64>| {
+            let most = programs.iter().max_by_key(|&(_, processes)| processes);
+            most.map(|(&program, _)| program)
+        };
+        let by_thread = processes.iter();
+        Self {
+            by_thread: by_thread
+                .filter_map(|(&name, programs)| Some((name, most(programs)?)))
+                .collect(),
+            programs,
+        }
+    }
+}
+
 /// A process goes by the name of its first thread. Where that one is not named, a thread helps that has
-/// the name of one of the `programs` that are known, since threads begin with the name of who made them;
-/// else the first thread that is named.
-fn program(trace: &Trace, pid: Pid, names: &Names, programs: &HashSet<Symbol>) -> Option<Program> {
+/// the name of a program, since threads begin with the name of who made them; then one of a name that
+/// threads of another program have; else it is the first one that is named.
+fn program(trace: &Trace, pid: Pid, names: &Names, known: &Known) -> Option<Program> {
     let all = || names.keys().map(|&(_, name)| name);
     let name = own_name(pid, names)
-        .or_else(|| all().find(|name| programs.contains(name)))
+        .or_else(|| all().find(|name| known.programs.contains(name)))
+        .or_else(|| all().find_map(|name| known.by_thread.get(&name).copied()))
         .or_else(|| all().next())?;
     let of_kernel = |name: Symbol| {
         let name = trace.text(name);
