@@ -18,6 +18,7 @@
 //! ```
 
 mod advice;
+mod advised;
 mod analysis;
 mod annotations;
 mod at_once;
@@ -68,6 +69,7 @@ mod stages;
 mod state_links;
 mod stats;
 mod steps;
+mod taken;
 mod tally;
 mod text;
 mod thread_table;

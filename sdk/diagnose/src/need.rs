@@ -4,21 +4,17 @@
 use crate::cause::Cause;
 use crate::disk::{Disk, Made};
 use crate::framework::Framework;
-use crate::links::percent;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
-use crate::worker_counts::{Costs, NEAR_ENOUGH, NO_SHORTER, Queue, Reached, Reading, enough};
+use crate::worker_counts::{Costs, NO_SHORTER, Queue, Reached, Reading, enough};
 use gpustall_trace::Nanos;
-
-/// Where batches were made already for at least this share of the waits for them, the workers keep up.
-const MADE_ALREADY: f64 = 0.5;
 
 /// Waits for a disk below this share of the time to make a batch say nothing about other numbers of
 /// workers.
 const MIN_DISK_SHARE: f64 = 0.1;
 
 /// Other workers are advised where the predicted step is at most this share of the one measured.
-const MIN_GAIN: f64 = 0.9;
+pub(crate) const MIN_GAIN: f64 = 0.9;
 
 /// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -110,71 +106,6 @@ impl Facts<'_> {
         })
     }
 
-    /// What would be predicted if others kept no CPU busy, where that is why no step is shorter.
-    pub(crate) fn if_free(&self) -> Option<&WorkerCount> {
-        let now = enough(&self.counts)?.predicted_step_ns as f64;
-        let free = enough(&self.counts_if_free)?;
-        (free.predicted_step_ns as f64 <= now * (1.0 - NEAR_ENOUGH)).then_some(free)
-    }
-
-    /// `other programs (gpustall's sidecar included) keep 1.2 of the 2 CPUs that this job may use busy`: only
-    /// the sidecar counts it, and it is one of them.
-    pub(crate) fn others_keep(&self) -> String {
-        format!(
-            "other programs (gpustall's sidecar included) keep {:.1} of the {} CPUs that this job may use busy",
-            self.taken_cpus, self.cpus
-        )
-    }
-
-    /// What to change where workers would help if others kept no CPU busy; `set` says how to have so many.
-    pub(crate) fn free_first(&self, need: &Need, set: impl Fn(u64) -> String) -> Option<String> {
-        let free = self.if_free()?;
-        let gains = Nanos::new(free.predicted_step_ns).share_of(self.step?) <= MIN_GAIN;
-        gains.then(|| {
-            format!(
-                "free the CPUs first: {}, and with that no number of workers is predicted to make a step \
-                 much shorter. On free CPUs {} is predicted to give a step {}: {}",
-                self.others_keep(),
-                set(free.workers),
-                free.in_words(),
-                need.cost()
-            )
-        })
-    }
-
-    /// What is to be said of a number of workers that is advised: why it is no larger, and why it may be
-    /// larger than the number of CPUs.
-    pub(crate) fn about(&self, workers: u64) -> String {
-        let mut about = String::new();
-        let of = |count: &&WorkerCount| count.workers == workers;
-        let then = self.counts.iter().find(of).map(|of| of.predicted_step_ns);
-        let shortest = self.counts.iter().map(|of| of.predicted_step_ns).min();
-        if let Some((then, shortest)) = then.zip(shortest)
-            && shortest as f64 <= then as f64 * (1.0 - NO_SHORTER)
-        {
-            about += &format!(
-                " More than {workers} are predicted to make a step shorter by no more than {:.0} %.",
-                NEAR_ENOUGH * 100.0
-            );
-        }
-        let made = self.loader.and_then(|of| of.production);
-        let waits = self.loader.and_then(|of| of.production_cpu).zip(made);
-        let waits = waits.map(|(cpu, made)| 1.0 - cpu.share_of(made).min(1.0));
-        let more = self.cpus > 0 && workers > u64::from(self.cpus);
-        if let Some(waits) = waits.filter(|_| more) {
-            about += &format!(
-                " {workers} workers are more than the {} CPUs of this job, and help all the same: a worker \
-                 does not compute for {} of the time that a batch takes, and needs no CPU meanwhile.",
-                self.cpus,
-                percent(waits)
-            );
-        }
-        if more && self.framework == Framework::PyTorch {
-            about += " PyTorch will warn that it suggests no more workers than CPUs.";
-        }
-        about
-    }
-
     /// Whose the CPUs are that the trainers need: `the trainer's`, or of several `those of 2 trainers`.
     pub(crate) fn trainers_own(&self, one: &str) -> String {
         match self.trainers {
@@ -253,55 +184,6 @@ impl Facts<'_> {
             Some(known) => known.in_words(open),
             None => String::new(),
         }
-    }
-
-    /// What to change where more workers than there are help nothing; `None` if they may help.
-    pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
-        let no_cpu = match self.crowded {
-            true => " There is no CPU for more of them.",
-            false => "",
-        };
-        if self.handed_over >= MADE_ALREADY {
-            return Some(format!(
-                "more workers do not help: for {} of this time the batch was made already, and to hand \
-                 it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
-                percent(self.handed_over)
-            ));
-        }
-        if self.crowded {
-            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
-        }
-        let of = |count: &&WorkerCount| count.workers == self.have;
-        let now = self.counts.iter().find(of)?;
-        let more = self.counts.iter().filter(|of| of.workers > self.have);
-        let least = more.map(|of| of.predicted_step_ns).min();
-        let gain = now.predicted_step_ns as f64 * (1.0 - NO_SHORTER);
-        least
-            .is_none_or(|least| least as f64 > gain)
-            .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
-    }
-
-    /// Whether fewer workers than there are are predicted to be slower.
-    pub(crate) fn fewer_are_slower(&self) -> bool {
-        let best = enough(&self.counts).map(|best| best.workers);
-        self.have > 0 && best.is_some_and(|best| best >= self.have)
-    }
-
-    /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are
-    /// none, by what leaves each trainer a CPU.
-    pub(crate) fn fitting(&self) -> Option<u64> {
-        if let Some(best) = enough(&self.counts) {
-            return Some(best.workers);
-        }
-        let known = self.workers.iter().filter_map(|worker| {
-            let busy = worker.busy_share;
-            let cpu = busy * worker.cpu_share?;
-            Some((cpu, cpu + busy * worker.blocked_share?))
-        });
-        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        let room = f64::from(self.cpus) - self.trainers as f64;
-        let each = room / self.takers.max(1) as f64;
-        (self.cpus > 0 && cpu > 0.0).then(|| (each * unhindered / cpu).floor().max(1.0) as u64)
     }
 }
 
