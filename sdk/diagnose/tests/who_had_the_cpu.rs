@@ -120,7 +120,7 @@ fn the_threads_of_other_programs_are_one_and_those_of_the_job_are_not() {
     let report = held_in_turn(&build);
     let text = "CPU 0 held by rustc (5 threads) 100 %; preempted";
     assert_eq!(holders(&report), text, "{report}");
-    let verdict = "they are held by another program, rustc (5 threads), for 100 % of that time";
+    let verdict = "these are held by another program, rustc (5 threads), for 100 % of that time";
     assert!(report.verdict.ends_with(verdict), "{report}");
     assert_eq!(
         report.findings[0].held_by,

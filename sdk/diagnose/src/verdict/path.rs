@@ -156,7 +156,7 @@ fn of_worker(finding: &Finding, chain: &Chain<'_>, (trainer, at): (&str, usize))
         let is = if plural(who) { "are" } else { "is" };
         let held = match finding.held_by.as_str() {
             "" => String::new(),
-            by => format!(": they are held by {by}"),
+            by => format!(": these are held by {by}"),
         };
         return format!("{head}, which {is} short of CPUs{held}");
     }
