@@ -45,6 +45,8 @@ pub(crate) struct Book {
     pub(super) before: HashMap<u32, ThreadState>,
     /// Intervals of which one end was inferred.
     pub(super) inferred: u64,
+    /// Switches of the threads that were taken and are gone.
+    switches: u64,
     /// Events for which there was no place, by source.
     refused: Vec<(&'static str, u64)>,
     /// Whether one was refused since the last `take`.
@@ -84,6 +86,7 @@ impl Book {
             cuda_calls: Vec::new(),
             before: HashMap::new(),
             inferred: 0,
+            switches: 0,
             refused: Vec::new(),
             newly_refused: false,
             lost,
@@ -211,12 +214,12 @@ impl Book {
     /// must have been closed.
     pub(crate) fn take(&mut self, end: MonoTime, finished: bool) -> Recording {
         let end = end.in_trace(self.start);
-        let inferred = self.inferred;
-        if finished && inferred > 0 {
-            self.notes.push(format!(
-                "the kernel did not report {inferred} switches; their times follow from the CPU time \
-                 that it counted"
-            ));
+        let threads = self.threads.take();
+        let gone = threads.iter().filter(|thread| finished || thread.ended);
+        let switches = gone.map(|thread| thread.totals.preemptions + thread.totals.waits);
+        self.switches += switches.sum::<u64>();
+        if finished {
+            self.notes.extend(unreported(self.inferred, self.switches));
         }
         if std::mem::take(&mut self.newly_refused) {
             let refused = self.refused.iter().map(|&(source, n)| (end, source, n));
@@ -226,7 +229,7 @@ impl Book {
         Recording {
             start: self.start,
             end,
-            threads: self.threads.take(),
+            threads,
             intervals: std::mem::take(&mut self.intervals),
             others: self.others.take(),
             waits: self.waits.take(),
@@ -245,5 +248,32 @@ impl Book {
 
     pub(super) fn time(&self, ns: u64) -> TraceTime {
         MonoTime::from_nanos(ns).in_trace(self.start)
+    }
+}
+
+/// What is said where at least one in a hundred switches was inferred; fewer matter to nobody.
+fn unreported(inferred: u64, switches: u64) -> Option<String> {
+    let switches = switches.max(inferred);
+    let tells = inferred > 0 && inferred.saturating_mul(100) >= switches;
+    tells.then(|| {
+        format!(
+            "the kernel did not report {inferred} of {switches} switches ({:.0} %); their times follow from \
+             the CPU time that it counted",
+            100.0 * inferred as f64 / switches as f64
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unreported;
+
+    #[test]
+    fn switches_that_were_not_reported_are_told_by_their_share() {
+        assert_eq!(unreported(0, 0), None);
+        assert_eq!(unreported(4, 6_000), None);
+        let note = unreported(60, 6_000).expect("it is one in a hundred");
+        let text = "the kernel did not report 60 of 6000 switches (1 %)";
+        assert!(note.starts_with(text), "{note}");
     }
 }

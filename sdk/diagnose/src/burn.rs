@@ -49,6 +49,10 @@ pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> Remedy {
     }
 }
 
+fn num_workers(n: u64) -> String {
+    format!(".num_workers({n})")
+}
+
 fn in_process(facts: &Facts<'_>) -> Remedy {
     let cheaper = cheaper(facts);
     let Some(need) = facts.need() else {
@@ -57,19 +61,25 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
     let (cost, enough) = (need.cost(), need.workers);
     let set = format!("make batches on workers, .num_workers({enough})");
     if need.fits {
+        let keeps = |one: &str, many: &str| count(enough, one, many);
+        let keep_up = match need.keeps_up() {
+            true => keeps("worker keeps up", "workers keep up"),
+            false => keeps("worker nearly keeps up", "workers nearly keep up"),
+        };
         let text = format!(
-            "{set}: {cost}, so {}, with {:.1} CPUs beside {}{}. Or {cheaper}.",
-            count(enough, "worker keeps up", "workers keep up"),
+            "{set}: {cost}, so {keep_up}, with {:.1} CPUs beside {}{}. Or {cheaper}.",
             need.cpus,
             facts.trainers_own("the trainer"),
             may_use(facts.cpus),
         );
         Remedy::with_workers(text, enough)
     } else if need.gains {
-        let limited = need.limited();
+        let limited = need.limited(facts);
         let may_use = may_use(facts.cpus);
         let text = format!("{set}: {limited}{may_use}; {cost}. Or {cheaper}.");
         Remedy::with_workers(text, enough)
+    } else if let Some(first) = facts.free_first(&need, num_workers) {
+        format!("{first}. Or {cheaper}.").into()
     } else {
         format!(
             "{cheaper}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
@@ -89,7 +99,7 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         return contended(facts, have, share);
     }
     if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(facts, have, |n| format!(".num_workers({n})"), cheaper);
+        return worker_limit(facts, have, num_workers, cheaper);
     }
     let busy = facts.busy().unwrap_or(0.0);
     if have > 0 && busy < WORKERS_BUSY_SHARE {
@@ -117,11 +127,20 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
             let text = format!(
                 ".num_workers({}) instead of {have}: {}{}; {}. Or {cheaper}.",
                 need.workers,
-                need.limited(),
+                need.limited(facts),
                 may_use(facts.cpus),
                 need.cost(),
             );
             Remedy::with_workers(text, need.workers)
+        }
+        Some(need) if facts.if_free().is_some() => {
+            let first = facts.free_first(&need, num_workers);
+            first
+                .map_or_else(
+                    || format!("{cheaper}."),
+                    |first| format!("{first}. Or {cheaper}."),
+                )
+                .into()
         }
         Some(need) => format!(
             "{cheaper}. More workers would need more CPUs than the {} that this job may use: {}, \
@@ -166,12 +185,20 @@ pub(crate) fn worker_limit(
         )
         .into(),
         None if facts.crowded => facts.no_more(cheaper).unwrap_or_default().into(),
-        None if !facts.counts.is_empty() => format!(
+        None if facts.if_free().is_some() => format!(
+            "{cheaper}. More workers would make no step shorter while {}.",
+            facts.others_keep()
+        )
+        .into(),
+        None if best.is_some_and(|best| best.cpus_are_the_limit) => format!(
             "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
              may use are the limit already.",
             facts.cpus
         )
         .into(),
+        None if best.is_some() => {
+            format!("{cheaper}. More workers are not predicted to make a step shorter.").into()
+        }
         None => format!(
             "more workers, while CPUs are free: {}. Or {cheaper}.",
             set(have + 1)

@@ -19,6 +19,8 @@ pub const PINNED_OVER_PAGEABLE: f64 = 2.5;
 struct Copies {
     count: u64,
     bytes: u64,
+    /// Of the smallest and the largest one.
+    sizes: Option<(u64, u64)>,
     time: Nanos,
     to_host: Nanos,
     on_device: Nanos,
@@ -77,9 +79,10 @@ impl Proof {
         let name = timeline.trace.text(slice.name);
         let copies = &mut self.copies;
         copies.count += 1;
-        copies.bytes = copies
-            .bytes
-            .saturating_add(crate::names::integer(&slice.args, key).unwrap_or(0));
+        let bytes = crate::names::integer(&slice.args, key).unwrap_or(0);
+        copies.bytes = copies.bytes.saturating_add(bytes);
+        let (least, most) = copies.sizes.unwrap_or((bytes, bytes));
+        copies.sizes = Some((least.min(bytes), most.max(bytes)));
         copies.time += length;
         if name.contains("DtoH") {
             copies.to_host += length;
@@ -155,7 +158,7 @@ impl Proof {
         let time = Nanos::new;
         match kind {
             PieceKind::Copy if self.copies.count > 0 => {
-                let mut proof = format!("{} of {}", count(self.copies.count), self.mean_bytes());
+                let mut proof = self.copies.in_words();
                 if let Some(rate) = self.rate() {
                     proof += &format!(", {rate:.1} GB/s");
                 }
@@ -180,14 +183,23 @@ impl Proof {
             _ => String::new(),
         }
     }
+}
 
-    fn mean_bytes(&self) -> String {
-        let mean = self.copies.bytes as f64 / self.copies.count.max(1) as f64;
-        match mean {
+impl Copies {
+    /// `one of 67.1 MB`, `24 copies of 204.0 MB each`, `69 copies of 77.2 MB on average`.
+    fn in_words(&self) -> String {
+        let mean = self.bytes as f64 / self.count.max(1) as f64;
+        let size = match mean {
             m if m >= 1e9 => format!("{:.1} GB", m / 1e9),
             m if m >= 1e6 => format!("{:.1} MB", m / 1e6),
             m if m >= 1e3 => format!("{:.1} kB", m / 1e3),
             m => format!("{m:.0} B"),
+        };
+        let equal = self.sizes.is_some_and(|(least, most)| least == most);
+        match (self.count, equal) {
+            (1, _) => format!("one of {size}"),
+            (n, true) => format!("{n} copies of {size} each"),
+            (n, false) => format!("{n} copies of {size} on average"),
         }
     }
 }
@@ -206,11 +218,4 @@ fn replayed(timeline: &Timeline<'_>, stalls: &[&Stall]) -> bool {
         }
     }
     replayed > Nanos::new(known.get() / 2)
-}
-
-fn count(n: u64) -> String {
-    match n {
-        1 => "one".to_owned(),
-        n => n.to_string(),
-    }
 }

@@ -4,6 +4,7 @@ use crate::cause::{Cause, Severity};
 use crate::caveat::caveat;
 use crate::chain::walk;
 use crate::charge::{Account, Source, Stall};
+use crate::culprits;
 use crate::device_proof::Proof;
 use crate::events::{LoaderKey, Role};
 use crate::framework::Framework;
@@ -149,7 +150,21 @@ impl Run<'_> {
         }
         let of_waits = self.share_of_waits((cause, loader), lost);
         let names = self.names_of_devices(stalls, lost);
+        let is_end = |stall: &&&Stall| match stall.source {
+            Source::Wait(i) => {
+                let wait = self.timeline.waits.get(i);
+                wait.is_some_and(|wait| wait.role == Role::EpochEnd)
+            }
+            _ => false,
+        };
+        let taken = self.loaders.iter();
+        let taken = taken.filter(|of| loader.is_none_or(|loader| of.key == loader));
         let chain = Chain {
+            ends: match cause.is_batch() {
+                true => stalls.iter().filter(is_end).count() as u64,
+                false => 0,
+            },
+            batches: taken.map(|of| of.row.batches).sum(),
             devices: recorded.then_some((names, cause, proof)),
             lateness: (cause == Cause::CommStraggler).then(|| self.lateness()),
             launches_known: stalls
@@ -165,7 +180,12 @@ impl Run<'_> {
             lost,
             of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
         };
-        let crew = self.crew(loader, stalls, lost);
+        // Of a thread that trains and has no CPU those matter that may have it.
+        let makers = loader.or_else(|| {
+            self.only_loader_with_workers()
+                .filter(|_| cause == Cause::HostPreempted)
+        });
+        let crew = self.crew(makers, stalls, lost);
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let handed_over = tally.total(|kind| kind == PieceKind::HandOff);
@@ -175,7 +195,7 @@ impl Run<'_> {
             }
             _ => shortage(crew.workers.iter().copied()),
         };
-        let row = self.loaders.iter().find(|facts| Some(facts.key) == loader);
+        let row = self.loaders.iter().find(|facts| Some(facts.key) == makers);
         let loader_row = crew.cost.as_ref().or(row);
         let mut facts = Facts {
             cause,
@@ -200,18 +220,26 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             handed_over: handed_over.share_of(lost),
             crowded,
-            rest: self.step_without_wait(loader),
+            rest: self.step_without_wait(makers),
             step: prediction.as_ref().map(|p| p.step),
             steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
             counts: Vec::new(),
+            counts_if_free: Vec::new(),
         };
         // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
-        if !self.is_serial(loader) && !facts.is_of_ends() {
-            facts.counts = facts.worker_counts();
+        if !self.is_serial(makers) && !facts.is_of_ends() {
+            (facts.counts, facts.counts_if_free) = facts.worker_counts();
         }
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
+        if !cause.is_batch() {
+            (facts.counts, facts.counts_if_free) = Default::default();
+        }
         let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
+        let waits_for_cpu = matches!(cause, Cause::HostPreempted | Cause::DataContended);
+        let held_by = waits_for_cpu
+            .then(|| culprits::in_words(self.timeline, &states.held_by, states.waiting));
+        let held_by = held_by.flatten();
         let finding = Finding {
             cause,
             severity,
@@ -221,11 +249,12 @@ impl Run<'_> {
             share: round_share(share),
             stalls: lengths,
             chain: chain.links(),
+            held_by: held_by.unwrap_or_default(),
             evidence: remedy::evidence(&facts, &tally),
             worst: self.worst(stalls),
             remedy: remedy.text,
             caveat: caveat(self.timeline, &states),
-            worker_counts_assume: facts.assumed_of_disk(),
+            worker_counts_assume: facts.assumed(),
             worker_counts: facts.counts,
             step_ns: worth.step.map(Nanos::get),
             predicted_step_ns: worth.predicted.map(Nanos::get),
@@ -234,6 +263,13 @@ impl Run<'_> {
             without_loss_assumption: worth.without_loss_assumption,
         };
         Some((finding, remedy.fewer))
+    }
+
+    /// The loader that has workers, if it is only one.
+    fn only_loader_with_workers(&self) -> Option<LoaderKey> {
+        let loaders = self.workers.iter().filter_map(|hand| hand.loader);
+        let loaders: BTreeSet<LoaderKey> = loaders.collect();
+        loaders.first().copied().filter(|_| loaders.len() == 1)
     }
 
     /// Mean steady step without any wait for this loader.

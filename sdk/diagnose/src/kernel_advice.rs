@@ -1,16 +1,15 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
+use crate::culprits::{Kind, culprits};
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
 use crate::links::percent;
 use crate::rules::BlockedOn;
-use crate::state_links::by_name;
-use crate::threads::{StateSums, Who, tid_of};
+use crate::threads::StateSums;
 use crate::timeline::Timeline;
-use gpustall_trace::{Nanos, Tid};
-use std::collections::{BTreeMap, BTreeSet};
+use gpustall_trace::Nanos;
 
 /// Workers that had the CPU for at least this share of the time for which a thread waited for one
 /// are why it waited.
@@ -18,9 +17,6 @@ const OWN_MIN_SHARE: f64 = 0.5;
 
 /// Another one is named that had the CPU for at least this share of that time.
 const HOLDER_MIN_SHARE: f64 = 0.25;
-
-/// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
-const OWN_NAMES: &str = "gpustall";
 
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
@@ -46,42 +42,28 @@ pub(crate) struct KernelSigns {
 impl KernelSigns {
     /// From the states of a finding's threads.
     pub(crate) fn of(timeline: &Timeline<'_>, states: &StateSums) -> Self {
-        let first = |of: &BTreeMap<Who, Nanos>, whole: Nanos| {
-            let names = by_name(timeline, of);
-            let (name, ns) = names.into_iter().next()?;
-            Some((name, ns.share_of(whole)))
+        let held_by = culprits(timeline, &states.held_by);
+        let share = |kind: Kind| {
+            let of_kind = held_by.iter().filter(|of| of.kind == kind);
+            let ns: Nanos = of_kind.map(|of| of.ns).sum();
+            ns.share_of(states.waiting)
         };
-        // Nobody is told to stop his own job.
-        let mut others = states.held_by.clone();
-        others.retain(|(_, tid), _| tid.is_none_or(|tid| timeline.kernel.get(tid).is_none()));
-        // Nor the recorder that it runs under.
-        let recording = by_name(timeline, &states.held_by);
-        let recording = recording
-            .iter()
-            .filter(|(name, _)| name.starts_with(OWN_NAMES));
-        let recording: Nanos = recording.map(|&(_, ns)| ns).sum();
-        others.retain(|&(name, _), _| !timeline.trace.text(name).starts_with(OWN_NAMES));
-        let workers: BTreeSet<Tid> = timeline
-            .serves
-            .keys()
-            .filter_map(|&track| tid_of(timeline.trace, track))
-            .collect();
-        let own = states
-            .held_by
-            .iter()
-            .filter(|((_, tid), _)| tid.is_some_and(|t| workers.contains(&t)));
-        let own: Nanos = own.map(|(_, &ns)| ns).sum();
+        // Nobody is told to stop his own job, nor the recorder that it runs under.
+        let holder = held_by.iter().find(|of| of.kind == Kind::Program);
         let most = states.blocked.iter().max_by_key(|&(_, ns)| ns);
         let locks = states.blocked_in(|on| on == BlockedOn::Lock);
+        let wakers = culprits(timeline, &states.woken_by);
         let reclaims = states
             .tids
             .iter()
             .filter_map(|&tid| timeline.kernel.get(tid));
         Self {
-            holder: first(&others, states.waiting),
-            own_workers: own.share_of(states.waiting),
-            recording: recording.share_of(states.waiting),
-            waker: first(&states.woken_by, locks),
+            holder: holder.map(|of| (of.name.clone(), of.ns.share_of(states.waiting))),
+            own_workers: share(Kind::Worker),
+            recording: share(Kind::Recording),
+            waker: wakers
+                .first()
+                .map(|of| (of.name.clone(), of.ns.share_of(locks))),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {
@@ -121,12 +103,24 @@ impl KernelSigns {
     }
 }
 
+/// What is known of the workers that may have the CPUs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Workers {
+    /// Fewer of them that do as well.
+    pub(crate) fitting: Option<u64>,
+    pub(crate) have: u64,
+    /// Whether fewer are predicted to be slower.
+    pub(crate) fewer_are_slower: bool,
+    /// How much of the CPUs others keep busy, in words, where that matters.
+    pub(crate) others: Option<String>,
+}
+
 /// What to change; empty for causes that have advice of their own.
 pub(crate) fn advice(
     cause: Cause,
     framework: Framework,
     signs: &KernelSigns,
-    workers: Option<(u64, u64)>,
+    workers: &Workers,
 ) -> String {
     match cause {
         Cause::DataIo => io(framework, signs),
@@ -234,16 +228,31 @@ const RECORDING: &str = "gpustall itself has its CPU: that is the cost of record
 pub(crate) const RECORDING_BESIDE: &str = " gpustall itself had the CPU for much of that: it is the cost of \
     recording, which `gpustall run --no-sidecar` or another CPU for the sidecar avoids.";
 
-fn preempted(framework: Framework, signs: &KernelSigns, workers: Option<(u64, u64)>) -> String {
+fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> String {
     if signs.by_own_workers() {
-        let fewer = match (workers, framework) {
-            (Some((fitting, have)), Burn) if fitting < have => {
-                format!(".num_workers({fitting}) instead of {have} leaves the trainer a CPU")
+        let have = workers.have;
+        let fewer = match (workers.fitting, framework) {
+            (Some(n), Burn) => {
+                format!(".num_workers({n}) instead of {have} leaves the trainer a CPU")
             }
-            (Some((fitting, have)), PyTorch) if fitting < have => {
-                format!("num_workers={fitting} instead of {have} leaves the trainer a CPU")
+            (Some(n), PyTorch) => {
+                format!("num_workers={n} instead of {have} leaves the trainer a CPU")
             }
-            _ => "fewer workers leave the trainer a CPU".to_owned(),
+            (None, _) if workers.fewer_are_slower => {
+                let others = workers.others.as_ref();
+                let others = others.map_or(String::new(), |keep| format!(" ({keep})"));
+                let fewer = match have {
+                    1 => "the loader's own worker has its CPU",
+                    _ => {
+                        "the loader's own workers have its CPU, and fewer of them are not predicted to make a \
+                         step shorter"
+                    }
+                };
+                return format!(
+                    "{fewer}: give the job more CPUs{others}, or make batches cheaper."
+                );
+            }
+            (None, _) => "fewer workers leave the trainer a CPU".to_owned(),
         };
         return format!(
             "the loader's own workers have its CPU: {fewer}; or give the job more CPUs."

@@ -18,6 +18,7 @@
 //! ```
 
 mod advice;
+mod advised;
 mod analysis;
 mod annotations;
 mod at_once;
@@ -30,6 +31,7 @@ mod charge;
 mod contended;
 mod cover;
 mod crew;
+mod culprits;
 mod cut_off;
 mod device;
 mod device_chain;
@@ -67,6 +69,7 @@ mod stages;
 mod state_links;
 mod stats;
 mod steps;
+mod taken;
 mod tally;
 mod text;
 mod thread_table;

@@ -22,6 +22,9 @@ pub(crate) const MAKING: &str = "making the batch";
 /// Who made batches of which it is not known who did.
 pub(crate) const UNKNOWN_WORKER: &str = "unknown worker";
 
+/// A mean over at least this share of the batches is one over all.
+const ALL_BATCHES: f64 = 0.95;
+
 /// What a chain is made from.
 pub(crate) struct Chain<'a> {
     pub(crate) timeline: &'a Timeline<'a>,
@@ -36,6 +39,10 @@ pub(crate) struct Chain<'a> {
     pub(crate) held_up: bool,
     pub(crate) in_process: bool,
     pub(crate) stalls: Distribution,
+    /// How many of the stalls are waits for the end of an epoch.
+    pub(crate) ends: u64,
+    /// Batches that were taken in the window: of the loader, or of all.
+    pub(crate) batches: u64,
     pub(crate) lost: Nanos,
     /// The devices, where they were recorded, and the cause.
     pub(crate) devices: Option<(Vec<String>, Cause, Proof)>,
@@ -99,7 +106,7 @@ impl Chain<'_> {
             self.place.clone(),
             self.lost,
             Edge::Observed,
-            times(s) + &of_waits,
+            times(s) + &self.of_ends() + &of_waits,
         )];
         let worker = |kind| on_worker(kind) && !self.in_process;
         let made = self.tally.total(worker);
@@ -127,6 +134,16 @@ impl Chain<'_> {
             }
         }
         links
+    }
+
+    /// How many of the waits are not for a batch.
+    fn of_ends(&self) -> String {
+        match self.ends {
+            0 => String::new(),
+            all if all == self.stalls.count => String::new(),
+            1 => "; one of them ended an epoch".to_owned(),
+            n => format!("; {n} of them ended an epoch"),
+        }
     }
 
     /// Whether what the kernel says of pieces of this kind says more than the kind: a thread that
@@ -196,7 +213,17 @@ impl Chain<'_> {
         if !stages.is_empty() {
             let count = stages.len() as u64;
             let total: Nanos = stages.iter().map(|stage| stage.span.len()).sum();
-            proof.push(format!("mean {} a batch", mean(total, count)));
+            let mean_length = mean(total, count);
+            // Of a stage only what was waited for is lost, and of that only what has this cause.
+            let full = match mean_length > Nanos::new(self.stalls.max_ns) {
+                true => " in full",
+                false => "",
+            };
+            let some = match (count as f64) < ALL_BATCHES * self.batches as f64 {
+                true => format!(" ({count} of {} batches)", self.batches),
+                false => String::new(),
+            };
+            proof.push(format!("mean {mean_length} a batch{full}{some}"));
             let items = stages.iter().filter_map(|stage| stage.items);
             let items = items.fold(0u64, u64::saturating_add);
             if items > 0 {

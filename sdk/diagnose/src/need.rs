@@ -1,23 +1,20 @@
 //! How many workers a loader needs. The numbers that a remedy names and the table of worker counts
 //! come from here, so that they agree.
 
+use crate::cause::Cause;
 use crate::disk::{Disk, Made};
 use crate::framework::Framework;
-use crate::links::percent;
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
 use crate::worker_counts::{Costs, NO_SHORTER, Queue, Reached, Reading, enough};
 use gpustall_trace::Nanos;
-
-/// Where batches were made already for at least this share of the waits for them, the workers keep up.
-const MADE_ALREADY: f64 = 0.5;
 
 /// Waits for a disk below this share of the time to make a batch say nothing about other numbers of
 /// workers.
 const MIN_DISK_SHARE: f64 = 0.1;
 
 /// Other workers are advised where the predicted step is at most this share of the one measured.
-const MIN_GAIN: f64 = 0.9;
+pub(crate) const MIN_GAIN: f64 = 0.9;
 
 /// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
 #[derive(Debug, Clone, Copy)]
@@ -76,8 +73,9 @@ impl Facts<'_> {
         })
     }
 
-    /// The predicted step for each number of workers, where what a batch costs is known.
-    pub(crate) fn worker_counts(&self) -> Vec<WorkerCount> {
+    /// The predicted step for each number of workers, where what a batch costs is known; and the same if
+    /// others kept no CPU busy, where they do.
+    pub(crate) fn worker_counts(&self) -> (Vec<WorkerCount>, Vec<WorkerCount>) {
         let costs = || {
             let made = self.loader?.production?;
             let ready = self.loader?.production_ready.unwrap_or_default();
@@ -101,8 +99,11 @@ impl Facts<'_> {
                 reached: self.reached(),
             })
         };
-        let costs = costs().filter(|_| self.cause.is_batch() && self.cpus > 0);
-        costs.map_or(Vec::new(), |costs| costs.counts())
+        let asked = self.cause.is_batch() || self.cause == Cause::HostPreempted;
+        let costs = costs().filter(|_| asked && self.cpus > 0);
+        costs.map_or_else(Default::default, |costs| {
+            (costs.counts(), costs.counts_if_free())
+        })
     }
 
     /// Whose the CPUs are that the trainers need: `the trainer's`, or of several `those of 2 trainers`.
@@ -152,8 +153,25 @@ impl Facts<'_> {
         Some(Reached { workers, step })
     }
 
-    /// What the numbers of workers take for granted about the disk.
-    pub(crate) fn assumed_of_disk(&self) -> String {
+    /// What the numbers of workers take for granted.
+    pub(crate) fn assumed(&self) -> String {
+        match self.if_free() {
+            Some(free) => format!(
+                "{}; on free CPUs {} {} a step {}",
+                self.others_keep(),
+                free.workers,
+                if free.workers == 1 {
+                    "worker gives"
+                } else {
+                    "workers give"
+                },
+                free.in_words()
+            ),
+            None => self.assumed_of_disk(),
+        }
+    }
+
+    fn assumed_of_disk(&self) -> String {
         let disk = self.disk();
         let open = self
             .counts
@@ -167,52 +185,15 @@ impl Facts<'_> {
             None => String::new(),
         }
     }
-
-    /// What to change where more workers than there are help nothing; `None` if they may help.
-    pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
-        let no_cpu = match self.crowded {
-            true => " There is no CPU for more of them.",
-            false => "",
-        };
-        if self.handed_over >= MADE_ALREADY {
-            return Some(format!(
-                "more workers do not help: for {} of this time the batch was made already, and to hand \
-                 it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
-                percent(self.handed_over)
-            ));
-        }
-        if self.crowded {
-            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
-        }
-        let of = |count: &&WorkerCount| count.workers == self.have;
-        let now = self.counts.iter().find(of)?;
-        let more = self.counts.iter().filter(|of| of.workers > self.have);
-        let least = more.map(|of| of.predicted_step_ns).min();
-        let gain = now.predicted_step_ns as f64 * (1.0 - NO_SHORTER);
-        least
-            .is_none_or(|least| least as f64 > gain)
-            .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
-    }
-
-    /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are
-    /// none, by what leaves each trainer a CPU.
-    pub(crate) fn fitting(&self) -> Option<u64> {
-        if let Some(best) = enough(&self.counts) {
-            return Some(best.workers);
-        }
-        let known = self.workers.iter().filter_map(|worker| {
-            let busy = worker.busy_share;
-            let cpu = busy * worker.cpu_share?;
-            Some((cpu, cpu + busy * worker.blocked_share?))
-        });
-        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        let room = f64::from(self.cpus) - self.trainers as f64;
-        let each = room / self.takers.max(1) as f64;
-        (self.cpus > 0 && cpu > 0.0).then(|| (each * unhindered / cpu).floor().max(1.0) as u64)
-    }
 }
 
 impl Need {
+    /// Whether so many make batches as fast as each trainer takes them.
+    pub(crate) fn keeps_up(&self) -> bool {
+        let each = self.made.get() as f64 / self.workers.max(1) as f64;
+        each <= self.rest.get() as f64 * (1.0 + NO_SHORTER)
+    }
+
     /// The numbers that it follows from.
     pub(crate) fn cost(&self) -> String {
         let cpu = self
@@ -229,8 +210,12 @@ impl Need {
     }
 
     /// What so many workers reach where the CPUs are the limit.
-    pub(crate) fn limited(&self) -> String {
+    pub(crate) fn limited(&self, facts: &Facts<'_>) -> String {
         let then = self.then.map_or(String::new(), |then| then.in_words());
-        format!("a step {then} is predicted, then the CPUs are the limit")
+        let taken = match facts.if_free() {
+            Some(_) => format!(", since {}", facts.others_keep()),
+            None => String::new(),
+        };
+        format!("a step {then} is predicted, then the CPUs are the limit{taken}")
     }
 }

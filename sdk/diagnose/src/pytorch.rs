@@ -114,8 +114,13 @@ fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
         (None, Some(n)) => format!(" num_workers={n}{} would do.", instead(facts.have)),
         (None, None) => String::new(),
     };
+    // Fewer are predicted to be slower where there is a prediction, and none of them fits.
+    let change = match fitting.is_none() && !facts.counts.is_empty() {
+        true => "more CPUs, not more workers",
+        false => "fewer workers, or more CPUs",
+    };
     let text = format!(
-        "fewer workers, or more CPUs: the workers were ready to run and waited for a CPU for {} of \
+        "{change}: the workers were ready to run and waited for a CPU for {} of \
          their time in a batch, so more of them do not help.{who} Or {cheaper}.",
         percent(share)
     );
@@ -129,6 +134,10 @@ fn instead(have: u64) -> String {
     }
 }
 
+fn on_workers(n: u64) -> String {
+    format!("DataLoader(..., num_workers={n}, persistent_workers=True)")
+}
+
 fn in_process(facts: &Facts<'_>) -> Remedy {
     let cheaper = cheaper(facts);
     let Some(need) = facts.need() else {
@@ -139,12 +148,13 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
         .into();
     };
     let (cost, enough) = (need.cost(), need.workers);
-    let set = format!(
-        "make batches on workers: DataLoader(..., num_workers={enough}, persistent_workers=True)"
-    );
+    let set = format!("make batches on workers: {}", on_workers(enough));
     if !need.fits && need.gains {
-        let text = format!("{set}: {}; {cost}. Or {cheaper}.", need.limited());
+        let text = format!("{set}: {}; {cost}. Or {cheaper}.", need.limited(facts));
         return Remedy::with_workers(text, enough);
+    }
+    if let Some(first) = facts.free_first(&need, on_workers).filter(|_| !need.fits) {
+        return format!("{first}. Or {cheaper}.").into();
     }
     if !need.fits {
         return format!(

@@ -4,7 +4,7 @@ use crate::advice::{Signs, advice};
 use crate::burn;
 use crate::cause::Cause;
 use crate::framework::Framework;
-use crate::kernel_advice::{self, KernelSigns};
+use crate::kernel_advice::{self, KernelSigns, Workers};
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
 use crate::report::{Worker, WorkerCount};
@@ -62,6 +62,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) steady: Option<Nanos>,
     /// The predicted step for each number of workers; empty if it is not known.
     pub(crate) counts: Vec<WorkerCount>,
+    /// The same if others kept no CPU busy; empty if they do not.
+    pub(crate) counts_if_free: Vec<WorkerCount>,
 }
 
 impl Facts<'_> {
@@ -175,14 +177,27 @@ impl From<&str> for Remedy {
     }
 }
 
-/// What to change.
+/// What to change, and what is to be said of the number of workers that it names.
 pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
+    let mut remedy = change(facts);
+    if let Some(workers) = remedy.workers {
+        remedy.text += &facts.about(workers);
+    }
+    remedy
+}
+
+fn change(facts: &Facts<'_>) -> Remedy {
     // Numbers about a device are there where one was recorded.
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
         return BETWEEN_PHASES.into();
     }
-    let workers = facts.fitting().map(|fitting| (fitting, facts.have));
-    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, workers);
+    let workers = Workers {
+        fitting: facts.fitting().filter(|&fitting| fitting < facts.have),
+        have: facts.have,
+        fewer_are_slower: facts.fewer_are_slower(),
+        others: facts.if_free().map(|_| facts.others_keep()),
+    };
+    let told = kernel_advice::advice(facts.cause, facts.framework, &facts.kernel, &workers);
     if facts.cause == Cause::HostPreempted && facts.kernel.by_own_workers() {
         return Remedy::of_fewer(told);
     }

@@ -1,5 +1,6 @@
 //! The kernel's end of a chain: what the thread of a link did, as the scheduler saw it.
 
+use crate::culprits::{Culprit, culprits};
 use crate::links::percent;
 use crate::piece::Edge;
 use crate::report::Link;
@@ -121,32 +122,13 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
 
 /// Names with shares of `whole`, the most first, others counted.
 fn ranked(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>, whole: Nanos) -> String {
-    let names = by_name(timeline, of);
-    let one = |(name, ns): &(String, Nanos)| format!("{name} {}", percent(ns.share_of(whole)));
-    let mut parts: Vec<String> = names.iter().take(MAX_OTHERS).map(one).collect();
-    if names.len() > MAX_OTHERS {
-        parts.push(format!("{} more", names.len() - MAX_OTHERS));
+    let culprits = culprits(timeline, of);
+    let one = |of: &Culprit| format!("{} {}", of.label(), percent(of.ns.share_of(whole)));
+    let mut parts: Vec<String> = culprits.iter().take(MAX_OTHERS).map(one).collect();
+    if culprits.len() > MAX_OTHERS {
+        parts.push(format!("{} more", culprits.len() - MAX_OTHERS));
     }
     parts.join(", ")
-}
-
-/// Times by name, the most first.
-pub(crate) fn by_name(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Vec<(String, Nanos)> {
-    // The same name on several threads stands for all of them; a watched thread has the name of its
-    // track.
-    let mut by_name: BTreeMap<String, Nanos> = BTreeMap::new();
-    for (&(name, tid), &ns) in of {
-        let own = tid.filter(|&tid| timeline.kernel.get(tid).is_some());
-        let track = own.and_then(|tid| timeline.thread(tid));
-        let name = match track {
-            Some(track) => timeline.thread_name(track),
-            None => timeline.trace.text(name).to_owned(),
-        };
-        *by_name.entry(name).or_default() += ns;
-    }
-    let mut names: Vec<(String, Nanos)> = by_name.into_iter().collect();
-    names.sort_by_key(|(_, ns)| Reverse(*ns));
-    names
 }
 
 /// The numbers that stand at a wait for something of this kind.

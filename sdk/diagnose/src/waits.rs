@@ -3,6 +3,7 @@
 use crate::cause::Cause;
 use crate::chain::wait_pieces;
 use crate::events::{LoaderKey, Role, Wait};
+use crate::job;
 use crate::piece::{Piece, PieceKind};
 use crate::report::Worker;
 use crate::rules::{MIN_FREE_CPUS, Place, ThreadState, WORKERS_BUSY_SHARE, WaitMoment, judge_wait};
@@ -24,6 +25,8 @@ pub(crate) struct Waits {
     pub(crate) free_cpus: Option<f64>,
     /// CPUs that others than the job's watched threads kept busy, where it was counted.
     pub(crate) taken_cpus: f64,
+    /// How long a wait that did not end goes on at least to be a hang.
+    hang: Nanos,
 }
 
 /// Workers of one loader, shares summed up over them.
@@ -78,6 +81,7 @@ impl Waits {
             crews,
             free_cpus: known.then(|| (f64::from(cpus) - used).max(0.0)),
             taken_cpus: used - own,
+            hang: job::hang(timeline),
         }
     }
 
@@ -112,6 +116,7 @@ impl Waits {
             memory: false,
             workers_busy: crew.is_busy(),
             cpu_free: free.map(|free| free && !crew.is_short()),
+            hangs: wait.unfinished && wait.span.len() >= self.hang,
             otherwise,
         };
         for piece in wait_pieces(timeline, wait, &[part]) {

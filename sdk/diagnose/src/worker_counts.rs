@@ -118,6 +118,32 @@ impl Costs {
             .collect()
     }
 
+    /// The same if others kept no CPU busy; nothing where they keep hardly any busy, or where the disk may
+    /// be the limit.
+    pub(crate) fn counts_if_free(&self) -> Vec<WorkerCount> {
+        if self.taken < NOBODY || self.reading.is_some() {
+            return Vec::new();
+        }
+        let free = Self {
+            taken: 0.0,
+            reached: None,
+            ..*self
+        };
+        // What the prediction leaves out is not known to go away with the others.
+        let left_out = self.reached.filter(|of| of.workers > 0).map_or(0, |of| {
+            let modelled = self.count(of.workers, self.unhindered).predicted_step_ns;
+            of.step.get().saturating_sub(modelled)
+        });
+        let count = |count: WorkerCount| WorkerCount {
+            predicted_step_ns: count.predicted_step_ns + left_out,
+            ..count
+        };
+        let counts = free.counts().into_iter().map(count);
+        counts
+            .map(|count| self.no_longer_than_reached(count))
+            .collect()
+    }
+
     /// What is measured counts more than what is predicted: with the workers that there were the step
     /// is as it was, of which `modelled` is predicted, and with others it has what that leaves out.
     /// With more of them it is no longer, unless they are predicted to take the trainer's CPU.
@@ -231,11 +257,20 @@ impl Costs {
 /// More workers than this one make the step shorter by less than this share of it.
 pub(crate) const NO_SHORTER: f64 = 0.02;
 
-/// The least number of workers with which the step is as short as with any other.
+/// A number of workers is advised with which the step is longer than with any other one by no more than
+/// this share of it.
+pub(crate) const NEAR_ENOUGH: f64 = 0.05;
+
+/// The least number of workers that is to be advised.
 pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
+    within(counts, NEAR_ENOUGH)
+}
+
+/// The least number of workers with which the step is longer than the shortest one by no more than a share.
+fn within(counts: &[WorkerCount], share: f64) -> Option<&WorkerCount> {
     let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
     let mut counts = counts.iter();
-    counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + NO_SHORTER))
+    counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + share))
 }
 
 impl WorkerCount {
@@ -253,7 +288,8 @@ impl WorkerCount {
 /// ms`; or, where more of them are worse again, `4: 10.0 ms; more take the trainer's CPU, 8: 12.0 ms`.
 pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     const SHOWN: usize = 5;
-    let enough = enough(counts).map_or(0, |count| count.workers.saturating_sub(1) as usize);
+    let enough = within(counts, NO_SHORTER);
+    let enough = enough.map_or(0, |count| count.workers.saturating_sub(1) as usize);
     let mut shown: Vec<usize> = match enough {
         0..SHOWN => (0..enough).collect(),
         _ => [0, 1, 3, 7, 15, 31, 63]
@@ -401,5 +437,30 @@ mod tests {
             ..costs(40, 40, 4)
         };
         assert_eq!(steps(taken)[7], 25);
+        let free = |of: Costs| -> Vec<u64> {
+            let counts = of.counts_if_free().into_iter();
+            counts.map(|count| count.predicted_step_ns / MS).collect()
+        };
+        assert_eq!(free(taken)[..4], steps(costs(40, 40, 4))[..4]);
+        // 5 ms that are not explained with three workers stay.
+        let step = Nanos::new(30 * MS);
+        let reached = Some(Reached { workers: 3, step });
+        assert_eq!(free(Costs { reached, ..taken })[..4], [45, 25, 18, 17]);
+        assert!(free(costs(40, 40, 4)).is_empty());
+    }
+
+    #[test]
+    fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
+        let sleeps = costs(100, 0, 2);
+        assert_eq!(steps(sleeps)[7..], [12, 11, 10]);
+        assert_eq!(enough(&sleeps.counts()).map(|of| of.workers), Some(10));
+        let costs = Costs {
+            rest: Nanos::new(12 * MS),
+            ..sleeps
+        };
+        assert_eq!(steps(costs)[6..], [14, 12, 12]);
+        assert_eq!(enough(&costs.counts()).map(|of| of.workers), Some(8));
+        // The table goes on to where it stays.
+        assert!(in_words(&costs.counts()).contains("9 and more: 12.0 ms"));
     }
 }

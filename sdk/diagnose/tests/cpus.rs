@@ -89,7 +89,7 @@ fn workers_that_sleep_are_multiplied_although_there_are_more_of_them_than_cpus()
         let report = diagnose(&run(workers, SLEEPS));
         let (cause, remedy) = main_finding(&report);
         assert_eq!(cause, Cause::Data, "{workers}: {report}");
-        let change = format!(".num_workers(16) instead of {workers}: a batch takes 160 ms to make");
+        let change = format!(".num_workers(15) instead of {workers}: a batch takes 160 ms to make");
         assert!(remedy.starts_with(&change), "{remedy}");
         assert!(remedy.contains("3.20 ms of it on a CPU"), "{remedy}");
         assert!(report.notes.is_empty(), "{report}");
@@ -97,13 +97,27 @@ fn workers_that_sleep_are_multiplied_although_there_are_more_of_them_than_cpus()
 }
 
 #[test]
-fn a_data_set_that_sleeps_in_process_gets_as_many_workers_as_keep_up() {
+fn a_data_set_that_sleeps_in_process_gets_as_many_workers_as_nearly_keep_up() {
     let report = diagnose(&run(0, SLEEPS));
     let (cause, remedy) = main_finding(&report);
     assert_eq!(cause, Cause::Data);
-    let change = "make batches on workers, .num_workers(16): ";
+    let change = "make batches on workers, .num_workers(15): ";
     assert!(remedy.starts_with(change), "{remedy}");
     assert!(remedy.contains("0.3 CPUs beside the trainer's"), "{remedy}");
+    assert!(remedy.contains("15 workers nearly keep up"), "{remedy}");
+    // Sixteen keep up, for a few percent more, which the table says.
+    let few = "More than 15 are predicted to make a step shorter by no more than 5 %.";
+    assert!(remedy.contains(few), "{remedy}");
+    let why = "15 workers are more than the 2 CPUs of this job, and help all the same: a worker does not \
+               compute for 98 % of the time that a batch takes";
+    assert!(remedy.contains(why), "{remedy}");
+    assert!(!remedy.contains("PyTorch"), "{remedy}");
+    let text = report
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    assert!(text.contains("16 and more: 11.1 ms"), "{report}");
 }
 
 #[test]
@@ -151,7 +165,7 @@ fn without_the_time_that_workers_waited_for_a_cpu_nothing_is_said_of_too_few() {
     let (cause, remedy) = main_finding(&report);
     assert_eq!(cause, Cause::Data);
     assert!(
-        remedy.starts_with(".num_workers(16) instead of 6"),
+        remedy.starts_with(".num_workers(15) instead of 6"),
         "{remedy}"
     );
     assert!(report.notes.is_empty());

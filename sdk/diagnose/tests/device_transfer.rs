@@ -26,10 +26,30 @@ fn a_pageable_copy_before_the_kernel_is_charged_with_its_rate() {
     assert!(finding.remedy.contains("non_blocking=True"));
     assert!(finding.remedy.contains("pin_memory"));
     assert_eq!(finding.chain[0].who, "GPU 0");
-    assert!(finding.chain[1].evidence.contains("70.0 MB, 10.0 GB/s"));
+    let copies = format!("{} copies of 70.0 MB each, 10.0 GB/s", finding.stalls.count);
+    assert!(finding.chain[1].evidence.starts_with(&copies), "{report}");
     let predicted = finding.predicted_step_ns.expect("it is predicted");
     // 70 MB at 2.5 times what pageable memory reached.
     assert!((2_700_000..3_300_000).contains(&predicted), "{predicted}");
+}
+
+#[test]
+fn of_copies_that_are_not_equally_large_the_mean_is_told_as_one() {
+    let report = steps(10_000, |b, main, stream, at, id| {
+        for (from, bytes) in [(at + 100, 50_000_000), (at + 5_100, 10_000_000)] {
+            let copy = next(id);
+            b.call(main, "cudaMemcpyAsync", copy, (from, from + 4_000));
+            b.copy(stream, PAGEABLE, copy, bytes, (from + 50, from + 4_000));
+        }
+        let call = (at + 9_200, at + 9_210);
+        b.launch(main, stream, next(id), call, (at + 9_210, at + 10_000));
+    });
+    let finding = top(&report, "transfer.pageable");
+    let proof = &finding.chain[1].evidence;
+    assert!(
+        proof.contains(" copies of 30.0 MB on average, "),
+        "{report}"
+    );
 }
 
 #[test]

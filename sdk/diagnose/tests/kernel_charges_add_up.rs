@@ -111,10 +111,29 @@ impl Run<'_> {
         [1, 2].into_iter().filter(|&w| served(w)).map(row).collect()
     }
 
+    /// How many of so many workers count: those that are there together for less than a tenth of the time
+    /// in which any is, from its first stage to its last one, follow each other.
+    fn together(&self, workers: usize) -> f64 {
+        let there = |worker: usize, t: u64| {
+            let own = || self.stages.iter().filter(|&&(of, ..)| of == worker);
+            let from = own().map(|&(.., from, _)| from).min();
+            let to = own().map(|&(.., to)| to).max();
+            from.zip(to).is_some_and(|(from, to)| from <= t && t < to)
+        };
+        let with = |least: usize| {
+            let count = |t: &u64| [1, 2].iter().filter(|&&w| there(w, *t)).count() >= least;
+            (0..END).filter(count).count()
+        };
+        match workers == 2 && with(2) * 10 < with(1) {
+            true => 1.0,
+            false => workers as f64,
+        }
+    }
+
     fn limits(&self) -> (bool, Option<bool>) {
         let workers = self.workers();
         let busy: f64 = workers.iter().map(|&(busy, _)| busy).sum();
-        let is_busy = !workers.is_empty() && busy >= 0.7 * workers.len() as f64;
+        let is_busy = !workers.is_empty() && busy >= 0.7 * self.together(workers.len());
         let known: f64 = workers.iter().filter(|w| w.1.is_some()).map(|w| w.0).sum();
         let waited: f64 = workers
             .iter()

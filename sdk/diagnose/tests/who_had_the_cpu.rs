@@ -96,3 +96,85 @@ fn the_intervals_of_other_watched_threads_say_when_they_had_it() {
     let text = "CPU 0 held by spinner 75 %, pool 25 %; preempted";
     assert_eq!(holders(&report), text);
 }
+
+/// The link where the CPU is taken from the worker by these in turn: name, thread, process.
+fn held_in_turn(by: &[(&str, u32, u32)]) -> Report {
+    let mut step = 0;
+    run(2, |b, span| {
+        let (name, tid, pid) = by[step % by.len()];
+        step += 1;
+        b.off(101, preempted(name, tid).of_process(pid), span);
+    })
+}
+
+#[test]
+fn the_threads_of_other_programs_are_one_and_those_of_the_job_are_not() {
+    let build = [
+        ("rustc", 900, 900),
+        ("opt cgu.0", 903, 900),
+        // Of these the first thread is never named.
+        ("ctrl-c", 912, 910),
+        ("rustc", 913, 910),
+        ("opt cgu.0", 922, 920),
+    ];
+    let report = held_in_turn(&build);
+    let text = "CPU 0 held by rustc (5 threads) 100 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+    let verdict = "these are held by another program, rustc (5 threads), for 100 % of that time";
+    assert!(report.verdict.ends_with(verdict), "{report}");
+    assert_eq!(
+        report.findings[0].held_by,
+        "another program, rustc (5 threads), for 100 % of that time"
+    );
+    assert!(
+        report.findings[0].remedy.contains("rustc had the CPU"),
+        "{report}"
+    );
+
+    // What ran as another program before is what it is now; another process of the name is the same.
+    let mut step = 0;
+    let report = run(2, |b, span| {
+        step += 1;
+        let (name, id) = match step {
+            1..4 => ("cargo", 900),
+            4..20 => ("rustc", 900),
+            _ => ("rustc", 950),
+        };
+        b.off(101, preempted(name, id).of_process(id), span);
+    });
+    let text = "CPU 0 held by rustc (2 threads) 100 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+
+    let pool = [
+        ("pool-1", 701, common::PID.0),
+        ("pool-2", 702, common::PID.0),
+    ];
+    let report = held_in_turn(&pool);
+    let text = "CPU 0 held by pool-1 50 %, pool-2 50 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+    let verdict = "held by other threads of the job, pool-1 and pool-2, for 100 % of that time";
+    assert!(report.verdict.ends_with(verdict), "{report}");
+    assert!(!report.findings[0].remedy.contains("stop it"), "{report}");
+
+    let report = held_in_turn(&[
+        ("kworker/0:1", 33, 2),
+        ("ksoftirqd/0", 14, 2),
+        ("spinner", 900, 900),
+    ]);
+    let text = "CPU 0 held by the kernel 68 %, spinner 32 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+}
+
+#[test]
+fn a_verdict_names_two_where_none_has_the_cpus_for_most_of_the_time() {
+    let of = [
+        ("one", 900, 900),
+        ("two", 910, 910),
+        ("three", 920, 920),
+        ("two", 910, 910),
+        ("one", 900, 900),
+    ];
+    let report = held_in_turn(&of);
+    let verdict = "held by another program, one, for 40 % of that time, and by another program, two, for 40 %";
+    assert!(report.verdict.ends_with(verdict), "{report}");
+}

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::kernel::blocked;
+use common::kernel::{blocked, preempted};
 use common::planted::{self, END, START, STEP, STEPS, WAIT};
 use common::{Builder, V};
 use gpustall_diagnose::{Cause, Finding, Report, diagnose};
@@ -86,6 +86,61 @@ fn makes(collate: u64, worker: bool) -> Trace {
         b.stage(maker.0, cat::DATA_COLLATE, step, Some(collate), end);
     }
     b.build(END)
+}
+
+/// Batches of 10 ms that are made in process, of which the thread has no CPU for `without` in the `nth`
+/// ones, and the end of the epoch.
+fn without_a_cpu(without: u64, nth: u64) -> Report {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 2;
+    let main = b.thread(100, "main");
+    for step in 0..STEPS {
+        let at = START + step * STEP;
+        b.step("train", 0, step, 100, (at, at + STEP));
+        let wait = (at, at + 10_000);
+        b.wait(main, "train", (0, step), Some((step, 100)), wait);
+        b.stage(main, cat::DATA_GET, step, None, wait);
+        if step % nth == 0 {
+            b.off(
+                100,
+                preempted("spinner", 900),
+                (at + 2_000, at + 2_000 + without),
+            );
+        }
+    }
+    let args = [(arg::LOADER, V::S("train")), (arg::EPOCH, V::N(0))];
+    b.slice(main, cat::EPOCH_END, "end", (END, END + 1_000), &args);
+    b.step("train", 0, STEPS, 100, (END, END + 1_000));
+    b.watch(100, (0, END + 1_000), &[]);
+    diagnose(&b.build(END + 1_000))
+}
+
+/// The finding's first link, and its first one in get.
+fn proofs(report: &Report, cause: Cause) -> (&str, &str) {
+    let chain = &finding(report, cause).chain;
+    let get = chain.iter().find(|link| link.what == "get");
+    (&chain[0].evidence, &get.expect("it is in get").evidence)
+}
+
+#[test]
+fn a_mean_that_is_more_than_what_was_lost_says_so_and_one_of_some_batches_which() {
+    // A fourth part of each batch is another finding's.
+    let report = without_a_cpu(2_500, 1);
+    let (times, get) = proofs(&report, Cause::DataCompute);
+    assert_eq!(
+        get, "mean 10.0 ms a batch in full, 156 us an item",
+        "{report}"
+    );
+    assert!(times.starts_with("40 times, p50 7.50 ms"), "{report}");
+    // Each second one of them.
+    let report = without_a_cpu(5_000, 2);
+    let (_, get) = proofs(&report, Cause::HostPreempted);
+    let half = "mean 10.0 ms a batch in full (20 of 40 batches), 156 us an item";
+    assert_eq!(get, half, "{report}");
+    // All of each of them.
+    let report = without_a_cpu(0, 1);
+    let (_, get) = proofs(&report, Cause::DataCompute);
+    assert_eq!(get, "mean 10.0 ms a batch, 156 us an item", "{report}");
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub struct Finding {
     pub stalls: Distribution,
     /// From the device to what it waited for. The links of one depth under one link add up to it.
     pub chain: Vec<Link>,
+    /// Who had the CPU that its threads waited for, in words, where that is the cause; empty if not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub held_by: String,
     /// Numbers that prove the chain, by name; the unit ends the name.
     pub evidence: BTreeMap<String, f64>,
     /// The longest stalls, each with its own chain, the longest first.
@@ -40,7 +43,7 @@ pub struct Finding {
     /// is known.
     #[serde(default)]
     pub worker_counts: Vec<WorkerCount>,
-    /// What these take for granted about the disk; empty if nothing.
+    /// What these take for granted about the disk and the CPUs that others keep busy; empty if nothing.
     #[serde(default)]
     pub worker_counts_assume: String,
     /// The mean step that the prediction is compared with.

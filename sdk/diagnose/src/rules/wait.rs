@@ -41,6 +41,8 @@ pub struct WaitMoment {
     /// Whether [`MIN_FREE_CPUS`] were free and the loader's workers did not wait for one much; `None`
     /// if it is not known.
     pub cpu_free: Option<bool>,
+    /// Whether the wait hangs: it had not ended when the recording did, and was much longer than others.
+    pub hangs: bool,
     /// The cause of the wait without the scheduler.
     pub otherwise: Cause,
 }
@@ -140,13 +142,15 @@ pub const WAIT_RULES: [WaitRule; 10] = [
             each CPU of the job and for no other and it is more, less the mean of `cpus busy`; and \
             the loader's workers waited for one for less than 20 % of their get and collate (by the \
             scheduler, and of a worker that was not watched all the window by `runnable_ns` of \
-            its slices; of whom neither is known is left out).",
+            its slices; of whom neither is known is left out). Not in a wait that hangs: it had not \
+            ended when the recording did, after at least a second and three times the longest wait that \
+            did end; no other worker makes its batch.",
         test: |m| {
             let room = match m.state {
                 ThreadState::Blocked(on) => on != BlockedOn::OwnThread || m.cpu_free == Some(true),
                 _ => m.cpu_free == Some(true),
             };
-            let is = m.place == Place::Stage && m.workers_busy && room;
+            let is = m.place == Place::Stage && m.workers_busy && room && !m.hangs;
             is.then_some(Cause::DataWorkerLimit)
         },
     },

@@ -3,12 +3,14 @@
 
 mod cpus;
 mod lane;
+mod programs;
 mod read;
 mod sums;
 mod turns;
 
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
+pub(crate) use programs::{Program, Programs};
 pub(crate) use read::{Totals, tid_of};
 pub(crate) use sums::{StateSums, What, Who};
 pub(crate) use turns::Turn;
@@ -26,6 +28,8 @@ pub(crate) struct Threads {
     by_tid: IdMap<Tid, Lane>,
     /// Who had the CPUs.
     pub(crate) cpus: Cpus,
+    /// What the threads are of that are not watched.
+    pub(crate) programs: Programs,
 }
 
 impl Threads {
@@ -69,7 +73,12 @@ impl Threads {
             lane.lay_out(end);
         }
         let cpus = Cpus::of(trace, &by_tid);
-        let mut threads = Self { by_tid, cpus };
+        let programs = Programs::of(trace, &by_tid);
+        let mut threads = Self {
+            by_tid,
+            cpus,
+            programs,
+        };
         threads.find_delegated(end, makers);
         threads
     }

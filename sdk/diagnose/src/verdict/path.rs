@@ -44,7 +44,7 @@ impl<'a> Chain<'a> {
 pub(super) fn path(finding: &Finding, device: bool) -> String {
     let chain = Chain(&finding.chain);
     if finding.cause.is_held_up() {
-        return held_up(&chain, device);
+        return held_up(finding, &chain, device);
     }
     if device && !finding.cause.is_data() {
         return of_device(&chain);
@@ -68,7 +68,7 @@ pub(super) fn path(finding: &Finding, device: bool) -> String {
 }
 
 /// The chain of a thread that was held up: the thread, and by what.
-fn held_up(chain: &Chain<'_>, device: bool) -> String {
+fn held_up(finding: &Finding, chain: &Chain<'_>, device: bool) -> String {
     let at = match device {
         true => chain.largest(0).map_or(0, |(at, _)| at),
         false => 0,
@@ -78,7 +78,16 @@ fn held_up(chain: &Chain<'_>, device: bool) -> String {
         .get(at)
         .map_or("the thread that trains", |link| link.who.as_str());
     let is = if plural(who) { "are" } else { "is" };
+    let cpu = if plural(who) {
+        "their CPUs are"
+    } else {
+        "its CPU is"
+    };
     match chain.state(at, |_| true) {
+        Some(link) if link.what == READY => match finding.held_by.as_str() {
+            "" => format!("{who} {is} {READY}"),
+            by => format!("{who} {is} ready to run, but {cpu} held by {by}"),
+        },
         Some(link) if link.evidence.is_empty() => format!("{who} {is} {}", link.what),
         Some(link) => format!("{who} {is} {}: {}", link.what, link.evidence),
         None => format!("{who} {is} held up"),
@@ -145,11 +154,9 @@ fn of_worker(finding: &Finding, chain: &Chain<'_>, (trainer, at): (&str, usize))
     let head = format!("{trainer} {} for {who}", verb(trainer, "wait"));
     if finding.cause == Cause::DataContended {
         let is = if plural(who) { "are" } else { "is" };
-        let state = chain.state(at, |what| what == READY);
-        let held = state.map_or("", |link| link.evidence.as_str());
-        let held = match held.split_once(';').map_or(held, |(held, _)| held) {
-            held if held.contains(" held by ") => format!(" ({held})"),
-            _ => String::new(),
+        let held = match finding.held_by.as_str() {
+            "" => String::new(),
+            by => format!(": these are held by {by}"),
         };
         return format!("{head}, which {is} short of CPUs{held}");
     }

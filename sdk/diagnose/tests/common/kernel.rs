@@ -19,6 +19,8 @@ pub struct Off<'a> {
     /// Who took the CPU, and who had it until the thread came back.
     pub taker: Option<(&'a str, u32)>,
     pub giver: Option<(&'a str, u32)>,
+    /// The process of these two, where it is known.
+    pub process: Option<u32>,
     pub iowait: bool,
 }
 
@@ -41,6 +43,7 @@ pub fn blocked<'a>(class: &'a str, function: &'a str) -> Off<'a> {
         waker: None,
         taker: None,
         giver: None,
+        process: None,
         iowait: false,
     }
 }
@@ -49,6 +52,12 @@ impl<'a> Off<'a> {
     pub fn woken_by(self, name: &'a str, tid: u32) -> Self {
         let waker = Some((name, tid, PID.0));
         Self { waker, ..self }
+    }
+
+    /// Who took the CPU and gave it back is a thread of this process.
+    pub fn of_process(self, pid: u32) -> Self {
+        let process = Some(pid);
+        Self { process, ..self }
     }
 
     pub fn then_runnable(self, runnable: u64, giver: &'a str, tid: u32) -> Self {
@@ -107,13 +116,19 @@ impl Builder {
             args.push(("waker_tid", V::N(u64::from(tid))));
             args.push(("waker_pid", V::N(u64::from(pid))));
         }
-        for (key, tid_key, who) in [
-            (arg::DISPLACED_BY, "displaced_by_tid", off.taker),
-            (arg::GAVE_BACK, "gave_back_tid", off.giver),
+        for (key, tid_key, pid_key, who) in [
+            (
+                arg::DISPLACED_BY,
+                "displaced_by_tid",
+                "displaced_by_pid",
+                off.taker,
+            ),
+            (arg::GAVE_BACK, "gave_back_tid", "gave_back_pid", off.giver),
         ] {
             if let Some((name, tid)) = who {
                 args.push((key, V::S(name)));
                 args.push((tid_key, V::N(u64::from(tid))));
+                args.extend(off.process.map(|pid| (pid_key, V::N(u64::from(pid)))));
             }
         }
         if off.iowait {

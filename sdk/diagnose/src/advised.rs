@@ -1,0 +1,96 @@
+//! Which number of workers is advised, whether more or fewer help, and what is to be said of it.
+
+use crate::framework::Framework;
+use crate::links::percent;
+use crate::remedy::Facts;
+use crate::report::WorkerCount;
+use crate::worker_counts::{NEAR_ENOUGH, NO_SHORTER, enough};
+
+/// Where batches were made already for at least this share of the waits for them, the workers keep up.
+const MADE_ALREADY: f64 = 0.5;
+
+impl Facts<'_> {
+    /// What is to be said of a number of workers that is advised: why it is no larger, and why it may be
+    /// larger than the number of CPUs.
+    pub(crate) fn about(&self, workers: u64) -> String {
+        let mut about = String::new();
+        // Of a range nothing is said.
+        let of = |count: &&WorkerCount| count.workers == workers && count.at_most_step_ns.is_none();
+        let then = self.counts.iter().find(of).map(|of| of.predicted_step_ns);
+        let shortest = self.counts.iter().map(|of| of.predicted_step_ns).min();
+        if let Some((then, shortest)) = then.zip(shortest)
+            && shortest as f64 <= then as f64 * (1.0 - NO_SHORTER)
+        {
+            about += &format!(
+                " More than {workers} are predicted to make a step shorter by no more than {:.0} %.",
+                NEAR_ENOUGH * 100.0
+            );
+        }
+        let waits = || {
+            let made = self.loader?.production? - self.loader?.production_ready.unwrap_or_default();
+            Some(1.0 - self.loader?.production_cpu?.share_of(made).min(1.0))
+        };
+        let more = self.cpus > 0 && workers > u64::from(self.cpus);
+        if let Some(waits) = waits().filter(|_| more) {
+            about += &format!(
+                " {workers} workers are more than the {} CPUs of this job, and help all the same: a worker \
+                 does not compute for {} of the time that a batch takes, and needs no CPU meanwhile.",
+                self.cpus,
+                percent(waits)
+            );
+        }
+        if more && self.framework == Framework::PyTorch {
+            about += " PyTorch will warn that it suggests no more workers than CPUs.";
+        }
+        about
+    }
+
+    /// What to change where more workers than there are help nothing; `None` if they may help.
+    pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
+        let no_cpu = match self.crowded {
+            true => " There is no CPU for more of them.",
+            false => "",
+        };
+        if self.handed_over >= MADE_ALREADY {
+            return Some(format!(
+                "more workers do not help: for {} of this time the batch was made already, and to hand \
+                 it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
+                percent(self.handed_over)
+            ));
+        }
+        if self.crowded {
+            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
+        }
+        let of = |count: &&WorkerCount| count.workers == self.have;
+        let now = self.counts.iter().find(of)?;
+        let more = self.counts.iter().filter(|of| of.workers > self.have);
+        let least = more.map(|of| of.predicted_step_ns).min();
+        let gain = now.predicted_step_ns as f64 * (1.0 - NO_SHORTER);
+        least
+            .is_none_or(|least| least as f64 > gain)
+            .then(|| format!("{cheaper}. More workers are not predicted to make a step shorter."))
+    }
+
+    /// Whether fewer workers than there are are predicted to be slower.
+    pub(crate) fn fewer_are_slower(&self) -> bool {
+        let best = enough(&self.counts).map(|best| best.workers);
+        self.have > 0 && best.is_some_and(|best| best >= self.have)
+    }
+
+    /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are
+    /// none, by what leaves each trainer a CPU.
+    pub(crate) fn fitting(&self) -> Option<u64> {
+        if let Some(best) = enough(&self.counts) {
+            return Some(best.workers);
+        }
+        let known = self.workers.iter().filter_map(|worker| {
+            let busy = worker.busy_share;
+            let cpu = busy * worker.cpu_share?;
+            Some((cpu, cpu + busy * worker.blocked_share?))
+        });
+        let (cpu, unhindered) = known.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let room = f64::from(self.cpus) - self.trainers as f64;
+        let each = room / self.takers.max(1) as f64;
+        (self.cpus > 0 && cpu > 0.0).then(|| (each * unhindered / cpu).floor().max(1.0) as u64)
+    }
+}

@@ -1,0 +1,175 @@
+//! Who had a CPU, or ended a wait, told apart as a user would: the threads of the job one by one, other
+//! programs as a whole.
+
+use crate::links::percent;
+use crate::threads::{Program, Who, tid_of};
+use crate::timeline::Timeline;
+use gpustall_trace::{Nanos, Tid};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
+const OWN_NAMES: &str = "gpustall";
+
+/// Who had the CPUs for this share of the time is told; who had less, beside others.
+const MOST: f64 = 0.5;
+
+/// And not who had less than this.
+const SOME: f64 = 0.1;
+
+/// What a culprit is to the job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// A thread that makes batches.
+    Worker,
+    /// Another thread of the job.
+    Job,
+    /// gpustall, in the job and beside it.
+    Recording,
+    /// The kernel's own threads.
+    Kernel,
+    /// Another program.
+    Program,
+}
+
+/// A thread of the job, or the threads of a program.
+#[derive(Debug, Clone)]
+pub(crate) struct Culprit {
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    /// How many of its threads are named.
+    threads: usize,
+    pub(crate) ns: Nanos,
+}
+
+impl Culprit {
+    /// `worker-0`, `rustc (4 threads)`.
+    pub(crate) fn label(&self) -> String {
+        match (self.kind, self.threads) {
+            (Kind::Program, threads) if threads > 1 => format!("{} ({threads} threads)", self.name),
+            _ => self.name.clone(),
+        }
+    }
+}
+
+/// All of them, the one with the most time first.
+pub(crate) fn culprits(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Vec<Culprit> {
+    let workers: BTreeSet<Tid> = timeline
+        .serves
+        .keys()
+        .filter_map(|&track| tid_of(timeline.trace, track))
+        .collect();
+    let mut found: BTreeMap<(Kind, String), (BTreeSet<Who>, Nanos)> = BTreeMap::new();
+    for (&who, &ns) in of {
+        let (threads, sum) = found.entry(identity(timeline, &workers, who)).or_default();
+        threads.insert(who);
+        *sum += ns;
+    }
+    let culprit = |((kind, name), (threads, ns)): (_, (BTreeSet<Who>, Nanos))| {
+        let known: BTreeSet<Tid> = threads.iter().filter_map(|of| of.1).collect();
+        let unknown = threads.iter().filter(|of| of.1.is_none()).count();
+        Culprit {
+            kind,
+            name,
+            threads: known.len() + unknown,
+            ns,
+        }
+    };
+    let mut culprits: Vec<Culprit> = found.into_iter().map(culprit).collect();
+    culprits.sort_by_key(|of| Reverse(of.ns));
+    culprits
+}
+
+/// What a thread is, and the name that it goes by.
+fn identity(timeline: &Timeline<'_>, workers: &BTreeSet<Tid>, who: Who) -> (Kind, String) {
+    let name = timeline.trace.text(who.0);
+    let watched = who.1.filter(|&tid| timeline.kernel.get(tid).is_some());
+    if let Some(tid) = watched {
+        // The same name on several threads stands for all of them; a watched one has the name of its
+        // track.
+        let track = timeline.thread(tid);
+        let name = track.map_or_else(|| name.to_owned(), |track| timeline.thread_name(track));
+        let kind = match workers.contains(&tid) {
+            _ if name.starts_with(OWN_NAMES) => Kind::Recording,
+            true => Kind::Worker,
+            false => Kind::Job,
+        };
+        return (kind, name);
+    }
+    if who.1.is_some_and(|tid| workers.contains(&tid)) {
+        return (Kind::Worker, name.to_owned());
+    }
+    let name = match timeline.kernel.programs.program(who) {
+        Some(Program::Job) => return (Kind::Job, name.to_owned()),
+        Some(Program::Kernel) => return (Kind::Kernel, "the kernel".to_owned()),
+        Some(Program::Named(name)) => timeline.trace.text(name),
+        None => name,
+    };
+    match name.starts_with(OWN_NAMES) {
+        true => (Kind::Recording, name.to_owned()),
+        false => (Kind::Program, name.to_owned()),
+    }
+}
+
+/// Who had the CPUs that were waited for, in words, after `held by`: `another program, rustc (4 threads),
+/// for 62 % of that time`. `None` where nothing is known of most of the time.
+pub(crate) fn in_words(
+    timeline: &Timeline<'_>,
+    of: &BTreeMap<Who, Nanos>,
+    whole: Nanos,
+) -> Option<String> {
+    let culprits = culprits(timeline, of);
+    // Other programs stand for themselves, what is the job's or gpustall's for all of its kind.
+    let mut parts: Vec<Vec<&Culprit>> = Vec::new();
+    for culprit in &culprits {
+        let same = |part: &&mut Vec<&Culprit>| {
+            let first = part.first().map(|of| of.kind);
+            first == Some(culprit.kind) && culprit.kind != Kind::Program
+        };
+        match parts.iter_mut().find(same) {
+            Some(part) => part.push(culprit),
+            None => parts.push(vec![culprit]),
+        }
+    }
+    let share = |part: &Vec<&Culprit>| part.iter().map(|of| of.ns).sum::<Nanos>().share_of(whole);
+    let mut parts: Vec<(String, f64)> = parts.iter().map(|of| (noun(of), share(of))).collect();
+    parts.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let (first, rest) = parts.split_first()?;
+    let second = rest.first().filter(|of| first.1 < MOST && of.1 >= SOME);
+    let told = first.1 + second.map_or(0.0, |of| of.1);
+    if told < MOST / 2.0 {
+        return None;
+    }
+    let (who, share) = (&first.0, percent(first.1));
+    Some(match second {
+        None => format!("{who}, for {share} of that time"),
+        Some((other, part)) => {
+            format!(
+                "{who}, for {share} of that time, and by {other}, for {}",
+                percent(*part)
+            )
+        }
+    })
+}
+
+/// `the loader's own workers, worker-0 and worker-1`.
+fn noun(of: &[&Culprit]) -> String {
+    let names: Vec<String> = of.iter().map(|of| of.label()).collect();
+    let (listed, several) = match names.as_slice() {
+        [] => return "others".to_owned(),
+        [one] => (one.clone(), false),
+        [one, two] => (format!("{one} and {two}"), true),
+        [one, two, rest @ ..] => (format!("{one}, {two} and {} more", rest.len()), true),
+    };
+    match (of.first().map(|of| of.kind), several) {
+        (Some(Kind::Worker), false) => format!("the loader's own worker, {listed}"),
+        (Some(Kind::Worker), true) => format!("the loader's own workers, {listed}"),
+        (Some(Kind::Job), false) => format!("another thread of the job, {listed}"),
+        (Some(Kind::Job), true) => format!("other threads of the job, {listed}"),
+        (Some(Kind::Recording), _) => "gpustall itself, as the cost of recording".to_owned(),
+        (Some(Kind::Kernel), _) => "threads of the kernel".to_owned(),
+        // Of another user the sidecar says no name.
+        (Some(Kind::Program), _) if listed.starts_with("another ") => listed,
+        (Some(Kind::Program) | None, _) => format!("another program, {listed}"),
+    }
+}

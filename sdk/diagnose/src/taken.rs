@@ -1,0 +1,41 @@
+//! What other programs' use of the CPUs changes: workers that find none free are no help.
+
+use crate::need::{MIN_GAIN, Need};
+use crate::remedy::Facts;
+use crate::report::WorkerCount;
+use crate::worker_counts::{NEAR_ENOUGH, enough};
+use gpustall_trace::Nanos;
+
+impl Facts<'_> {
+    /// What would be predicted if others kept no CPU busy, where that is why no step is shorter.
+    pub(crate) fn if_free(&self) -> Option<&WorkerCount> {
+        let now = enough(&self.counts)?.predicted_step_ns as f64;
+        let free = enough(&self.counts_if_free)?;
+        (free.predicted_step_ns as f64 <= now * (1.0 - NEAR_ENOUGH)).then_some(free)
+    }
+
+    /// `other programs (gpustall's sidecar included) keep 1.2 of the 2 CPUs that this job may use busy`: only
+    /// the sidecar counts it, and it is one of them.
+    pub(crate) fn others_keep(&self) -> String {
+        format!(
+            "other programs (gpustall's sidecar included) keep {:.1} of the {} CPUs that this job may use busy",
+            self.taken_cpus, self.cpus
+        )
+    }
+
+    /// What to change where workers would help if others kept no CPU busy; `set` says how to have so many.
+    pub(crate) fn free_first(&self, need: &Need, set: impl Fn(u64) -> String) -> Option<String> {
+        let free = self.if_free()?;
+        let gains = Nanos::new(free.predicted_step_ns).share_of(self.step?) <= MIN_GAIN;
+        gains.then(|| {
+            format!(
+                "free the CPUs first: {}, and with that no number of workers is predicted to make a step \
+                 much shorter. On free CPUs {} is predicted to give a step {}: {}",
+                self.others_keep(),
+                set(free.workers),
+                free.in_words(),
+                need.cost()
+            )
+        })
+    }
+}

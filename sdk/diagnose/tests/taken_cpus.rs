@@ -1,0 +1,81 @@
+//! Other programs keep CPUs of the job busy: that is said where it is why workers do not help.
+
+mod common;
+
+use common::Builder;
+use gpustall_diagnose::{Report, diagnose};
+use gpustall_trace::vocab::{PYTORCH, arg, cat};
+
+const OTHERS: &str = "other programs (gpustall's sidecar included)";
+
+/// Batches of 30 ms of computing that are made in process, and 8 ms of the rest of the step, on two CPUs
+/// of which others keep `taken` busy.
+fn in_process(taken: f64, pytorch: bool) -> Report {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 2;
+    let main = b.thread(100, "main");
+    let mut at = 100_000;
+    for step in 0..60 {
+        let get = (at, at + 30_000);
+        b.step("train", 0, step, 100, (at, get.1 + 8_000));
+        b.wait(main, "train", (0, step), Some((step, 100)), get);
+        b.stage(main, cat::DATA_GET, step, Some(30_000), get);
+        at = get.1 + 8_000;
+    }
+    b.watch(100, (0, at), &[]);
+    b.sample(100, "user", "augment", at - 1);
+    // The trainer itself runs all the time.
+    b.machine(2, &[(0, 0.0), (at, 1.0 + taken)]);
+    let mut trace = b.build(at);
+    if pytorch {
+        trace.strings.intern(arg::FRAMEWORK);
+        trace.strings.intern(PYTORCH);
+    }
+    diagnose(&trace)
+}
+
+#[test]
+fn workers_that_find_no_free_cpu_are_no_help_until_the_others_are_gone() {
+    for (pytorch, set) in [
+        (true, "num_workers=2, persistent"),
+        (false, ".num_workers(2) is"),
+    ] {
+        let report = in_process(1.0, pytorch);
+        let finding = &report.findings[0];
+        let told = &finding.remedy;
+        let others = format!("{OTHERS} keep 1.0 of the 2 CPUs that this job may use busy");
+        let reason = format!("free the CPUs first: {others}");
+        assert!(told.starts_with(&reason), "{report}");
+        assert!(
+            told.contains(set) && told.contains("a step of 19.0 ms"),
+            "{report}"
+        );
+        assert!(!told.contains("would need more CPUs"), "{report}");
+        let assumed = format!("{others}; on free CPUs 2 workers give a step of 19.0 ms");
+        assert_eq!(finding.worker_counts_assume, assumed);
+    }
+}
+
+#[test]
+fn on_free_cpus_workers_are_advised_and_nobody_else_is_blamed() {
+    for pytorch in [true, false] {
+        let report = in_process(0.0, pytorch);
+        let finding = &report.findings[0];
+        assert!(
+            finding
+                .remedy
+                .contains("a step of 19.0 ms is predicted, then the CPUs are the limit"),
+            "{report}"
+        );
+        assert!(!report.to_string().contains("other programs"), "{report}");
+        assert_eq!(finding.worker_counts_assume, "");
+    }
+}
+
+#[test]
+fn the_limit_of_the_cpus_is_others_where_these_keep_a_part_of_them() {
+    let report = in_process(0.5, true);
+    let told = &report.findings[0].remedy;
+    let limit = format!("then the CPUs are the limit, since {OTHERS} keep 0.5 of the 2 CPUs");
+    assert!(told.contains(&limit), "{report}");
+}
