@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::device::{charged, next, steps, top};
+use common::device::{charged, top};
+use common::device_step::steps;
 use common::{Builder, with_workers};
 use gpustall_diagnose::diagnose;
 use gpustall_trace::TrackId;
@@ -12,17 +13,11 @@ const MULTI: &str = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next
 
 /// Ten steps of 10 ms, of which a call of `loader` takes 6 and the device 3.
 fn loader(names: &[&str]) -> gpustall_diagnose::Report {
-    steps(10_000, |b, main, stream, at, id| {
+    steps(10_000, |s| {
         for (i, name) in (0..).zip(names) {
-            b.annotate(main, name, (at + 100 + i, at + 6_100 - i));
+            s.annotate(name, (100 + i, 6_100 - i));
         }
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 6_150, at + 6_160),
-            (at + 6_160, at + 9_500),
-        );
+        s.launch((6_150, 6_160), (6_160, 9_500));
     })
 }
 
@@ -76,15 +71,9 @@ fn a_wait_that_the_user_named_is_data_of_an_unknown_maker() {
 
 #[test]
 fn a_wait_under_a_busy_device_costs_nothing() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        b.annotate(main, SINGLE, (at + 100, at + 6_100));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 6_150, at + 6_160),
-            (at + 6_200, at + 16_199),
-        );
+    let report = steps(10_000, |s| {
+        s.annotate(SINGLE, (100, 6_100));
+        s.launch((6_150, 6_160), (6_200, 16_199));
     });
     assert_eq!(
         charged(&report, "data"),
@@ -95,11 +84,10 @@ fn a_wait_under_a_busy_device_costs_nothing() {
 
 #[test]
 fn a_prefetchers_annotation_is_nobodys_wait() {
-    let mut other = None;
-    let report = steps(10_000, |b, main, stream, at, id| {
-        let prefetcher = *other.get_or_insert_with(|| b.thread(101, "prefetcher"));
-        b.annotate(prefetcher, "load_batch", (at, at + 9_000));
-        b.launch(main, stream, next(id), (at, at + 10), (at + 10, at + 9_900));
+    let report = steps(10_000, |s| {
+        let prefetcher = s.thread(101, "prefetcher");
+        s.annotate_on(prefetcher, "load_batch", (0, 9_000));
+        s.launch((0, 10), (10, 9_900));
     });
     assert!(report.loaders.is_empty());
     assert_eq!(charged(&report, "data"), 0);
@@ -107,9 +95,9 @@ fn a_prefetchers_annotation_is_nobodys_wait() {
 
 #[test]
 fn without_the_launch_the_link_to_the_thread_is_inferred() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        b.annotate(main, "data_next", (at + 100, at + 6_100));
-        b.kernel(stream, next(id), (at + 6_160, at + 9_500));
+    let report = steps(10_000, |s| {
+        s.annotate("data_next", (100, 6_100));
+        s.kernel((6_160, 9_500));
     });
     let finding = top(&report, "data");
     assert_eq!(finding.chain[1].edge, gpustall_diagnose::Edge::Inferred);

@@ -2,35 +2,25 @@
 
 mod common;
 
-use common::device::{charged, next, share, steps, top};
+use common::device::{charged, share, top};
+use common::device_step::{Step, runner_steps, steps};
 use common::kernel::{blocked, preempted};
 use common::{Builder, V};
 use gpustall_diagnose::{Cause, diagnose};
 use gpustall_trace::vocab::{arg, cat};
 
 /// Fifty launches from `at` on, each `every` after the one before, of kernels that run for `run`.
-fn burst(
-    b: &mut Builder,
-    (main, stream): (gpustall_trace::TrackId, common::device::Stream),
-    id: &mut u64,
-    (at, every, run): (u64, u64, u64),
-) {
+fn burst(s: &mut Step<'_>, (at, every, run): (u64, u64, u64)) {
     for i in 0..50 {
         let call = at + i * every;
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (call, call + 5),
-            (call + 7, call + 7 + run),
-        );
+        s.launch((call, call + 5), (call + 7, call + 7 + run));
     }
 }
 
 #[test]
 fn kernels_that_end_before_the_next_launch_are_launch_bound() {
-    let report = steps(2_500, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 5));
+    let report = steps(2_500, |s| {
+        burst(s, (0, 50, 5));
     });
     let finding = top(&report, "host.launch-bound");
     assert!(finding.share > 0.8);
@@ -50,8 +40,8 @@ fn kernels_that_end_before_the_next_launch_are_launch_bound() {
 
 #[test]
 fn a_stretch_that_stands_out_from_the_rhythm_is_host_compute() {
-    let report = steps(12_500, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 45));
+    let report = steps(12_500, |s| {
+        burst(s, (0, 50, 45));
     });
     let finding = top(&report, "host.compute");
     assert!((finding.share - 0.785).abs() < 0.01);
@@ -63,16 +53,16 @@ fn a_stretch_that_stands_out_from_the_rhythm_is_host_compute() {
 
 #[test]
 fn one_launch_a_step_has_no_rhythm_and_long_stretches_still_stand_out() {
-    let report = steps(30_000, |b, main, stream, at, id| {
-        b.launch(main, stream, next(id), (at, at + 10), (at + 10, at + 5_000));
+    let report = steps(30_000, |s| {
+        s.launch((0, 10), (10, 5_000));
     });
     top(&report, "host.compute");
 }
 
 #[test]
 fn a_stretch_below_a_millisecond_does_not_stand_out() {
-    let report = steps(3_300, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 45));
+    let report = steps(3_300, |s| {
+        burst(s, (0, 50, 45));
     });
     assert_eq!(charged(&report, "host.compute"), 0);
     top(&report, "host.launch-bound");
@@ -80,9 +70,9 @@ fn a_stretch_below_a_millisecond_does_not_stand_out() {
 
 #[test]
 fn the_optimizers_own_work_is_dispatch() {
-    let report = steps(12_000, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 45));
-        b.annotate(main, "Optimizer.step#SGD.step", (at + 2_500, at + 12_000));
+    let report = steps(12_000, |s| {
+        burst(s, (0, 50, 45));
+        s.annotate("Optimizer.step#SGD.step", (2_500, 12_000));
     });
     assert_eq!(charged(&report, "host.compute"), 0);
     let finding = top(&report, "host.launch-bound");
@@ -96,10 +86,10 @@ fn the_optimizers_own_work_is_dispatch() {
 
 #[test]
 fn an_optimizer_that_launches_nothing_for_long_computes_on_the_host() {
-    let report = steps(42_500, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 45));
-        let span = (at + 2_500, at + 42_500);
-        b.annotate(main, "Optimizer.step#DeepSpeedCPUAdam.step", span);
+    let report = steps(42_500, |s| {
+        burst(s, (0, 50, 45));
+        let span = (2_500, 42_500);
+        s.annotate("Optimizer.step#DeepSpeedCPUAdam.step", span);
     });
     let finding = top(&report, "host.compute");
     let names = |what: &str| what.contains("DeepSpeedCPUAdam");
@@ -118,9 +108,9 @@ fn calls_that_allocate_or_load_code_are_charged_as_such() {
         ("cuModuleLoadData", "host.compile", "compile"),
         ("cuLibraryLoadData", "host.compile", "compile"),
     ] {
-        let report = steps(5_000, |b, main, stream, at, id| {
-            burst(b, (main, stream), id, (at, 50, 45));
-            b.call(main, call, 0, (at + 2_600, at + 4_900));
+        let report = steps(5_000, |s| {
+            burst(s, (0, 50, 45));
+            s.call(call, (2_600, 4_900));
         });
         let finding = top(&report, cause);
         assert!((finding.share - 0.46).abs() < 0.05, "{call}");
@@ -136,10 +126,10 @@ fn calls_that_allocate_or_load_code_are_charged_as_such() {
 
 #[test]
 fn a_call_inside_a_wait_for_data_counts_as_the_call() {
-    let report = steps(5_000, |b, main, stream, at, id| {
-        burst(b, (main, stream), id, (at, 50, 45));
-        b.annotate(main, "data_next", (at + 2_500, at + 5_000));
-        b.call(main, "cudaHostAlloc", 0, (at + 3_000, at + 4_500));
+    let report = steps(5_000, |s| {
+        burst(s, (0, 50, 45));
+        s.annotate("data_next", (2_500, 5_000));
+        s.call("cudaHostAlloc", (3_000, 4_500));
     });
     assert_eq!(charged(&report, "alloc.device"), 9 * 1_500_000);
     assert_eq!(
@@ -150,25 +140,13 @@ fn a_call_inside_a_wait_for_data_counts_as_the_call() {
 
 #[test]
 fn marked_phases_of_the_feeder_are_charged_while_the_runner_has_nothing_to_do() {
-    let mut b = Builder::new();
-    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-cuda-0"));
-    let stream = b.stream(0, 7);
-    for step in 0..10u64 {
-        let at = step * 10_000;
-        b.step("train", 0, step, 100, (at, at + 10_000));
-        b.phase(main, "metrics.push", (at + 5_000, at + 8_000));
-        b.phase(main, "checkpoint", (at + 8_000, at + 10_000));
+    let report = runner_steps(10_000, |s| {
+        s.launch((0, 10), (10, 5_000));
+        s.phase("metrics.push", (5_000, 8_000));
+        s.phase("checkpoint", (8_000, 10_000));
         // A call of the runner hides what the feeder does.
-        b.call(runner, "cuMemAlloc_v2", 0, (at + 6_000, at + 7_000));
-        b.launch(
-            runner,
-            stream,
-            step + 1,
-            (at, at + 10),
-            (at + 10, at + 5_000),
-        );
-    }
-    let report = gpustall_diagnose::diagnose(&b.build(100_000));
+        s.call("cuMemAlloc_v2", (6_000, 7_000));
+    });
     assert_eq!(charged(&report, "host.metrics"), 10 * 2_000_000);
     assert_eq!(charged(&report, "alloc.device"), 10 * 1_000_000);
     assert_eq!(charged(&report, "host.checkpoint"), 10 * 2_000_000);
@@ -205,10 +183,10 @@ fn work_of_the_runner_hides_what_the_feeder_does() {
 
 #[test]
 fn a_launch_that_was_not_recorded_is_still_charged_once_and_only_inferred() {
-    let report = steps(2_500, |b, _, stream, at, id| {
+    let report = steps(2_500, |s| {
         for i in 0..50 {
-            let call = at + i * 50;
-            b.kernel(stream, next(id), (call + 7, call + 12));
+            let call = i * 50;
+            s.kernel((call + 7, call + 12));
         }
     });
     assert!(share(&report, "host.launch-bound") > 0.8);
@@ -219,17 +197,11 @@ fn a_launch_that_was_not_recorded_is_still_charged_once_and_only_inferred() {
 
 #[test]
 fn a_busy_device_has_no_finding() {
-    let report = steps(5_000, |b, main, stream, at, id| {
+    let report = steps(5_000, |s| {
         for i in 0..10 {
-            let call = at + i * 20;
-            let run = at + i * 500;
-            b.launch(
-                main,
-                stream,
-                next(id),
-                (call, call + 5),
-                (run + 10, run + 509),
-            );
+            let call = i * 20;
+            let run = i * 500;
+            s.launch((call, call + 5), (run + 10, run + 509));
         }
     });
     assert!(report.findings.is_empty(), "{report}");
@@ -243,18 +215,11 @@ fn fed_runner(more: impl Fn(&mut Builder, u64)) -> gpustall_diagnose::Report {
     b.thread(100, "main");
     let runner = b.thread(101, "DSD-0-0");
     let stream = b.stream(0, 7);
-    let mut id = 0;
     for step in 0..10 {
         let start = step * 100_000;
         let call = (start + 60_000, start + 60_010);
         b.step("train", 0, step, 100, (start, start + 100_000));
-        b.launch(
-            runner,
-            stream,
-            next(&mut id),
-            call,
-            (call.1, start + 100_000),
-        );
+        b.launch(runner, stream, step + 1, call, (call.1, start + 100_000));
         more(&mut b, start);
     }
     b.watch(100, (0, 1_000_000), &[]);

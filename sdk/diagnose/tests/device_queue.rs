@@ -3,19 +3,14 @@
 mod common;
 
 use common::Builder;
-use common::device::{charged, next, steps, top};
+use common::device::{charged, top};
+use common::device_step::steps;
 use gpustall_diagnose::diagnose;
 
 #[test]
 fn a_kernel_that_was_submitted_and_does_not_run_is_latency() {
-    let report = steps(1_000, |b, main, stream, at, id| {
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at, at + 10),
-            (at + 210, at + 1_000),
-        );
+    let report = steps(1_000, |s| {
+        s.launch((0, 10), (210, 1_000));
     });
     assert_eq!(charged(&report, "gpu.launch-latency"), 10 * 200_000);
     assert_eq!(charged(&report, "host.launch-bound"), 10 * 10_000);
@@ -26,16 +21,10 @@ fn a_kernel_that_was_submitted_and_does_not_run_is_latency() {
 #[test]
 fn what_every_kernel_takes_to_begin_is_no_finding_until_it_takes_a_tenth() {
     for (run, finds) in [(30, false), (10, true)] {
-        let report = steps(50 * (run + 2), |b, main, stream, at, id| {
+        let report = steps(50 * (run + 2), |s| {
             for i in 0..50 {
-                let start = at + i * (run + 2) + 2;
-                b.launch(
-                    main,
-                    stream,
-                    next(id),
-                    (at + i, at + i + 1),
-                    (start, start + run),
-                );
+                let start = i * (run + 2) + 2;
+                s.launch((i, i + 1), (start, start + run));
             }
         });
         let found = report
@@ -49,36 +38,21 @@ fn what_every_kernel_takes_to_begin_is_no_finding_until_it_takes_a_tenth() {
 
 #[test]
 fn a_kernel_behind_an_event_wait_is_a_dependency() {
-    let report = steps(1_000, |b, main, stream, at, id| {
-        b.call(main, "cudaStreamWaitEvent", 0, (at, at + 5));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 6, at + 10),
-            (at + 210, at + 1_000),
-        );
+    let report = steps(1_000, |s| {
+        s.call("cudaStreamWaitEvent", (0, 5));
+        s.launch((6, 10), (210, 1_000));
     });
     assert_eq!(charged(&report, "gpu.dependency"), 10 * 200_000);
 }
 
 #[test]
 fn communication_that_the_next_kernel_waits_for_is_exposed() {
-    let mut comm = None;
-    let report = steps(1_000, |b, main, stream, at, id| {
-        let comm = *comm.get_or_insert_with(|| b.stream(0, 20));
-        b.launch(main, stream, next(id), (at, at + 5), (at + 5, at + 500));
-        let reduce = next(id);
-        b.call(main, "cudaLaunchKernelExC", reduce, (at + 10, at + 15));
-        b.nccl(comm, reduce, (at + 300, at + 900));
-        b.call(main, "cudaStreamWaitEvent", 0, (at + 16, at + 18));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 20, at + 25),
-            (at + 900, at + 1_005),
-        );
+    let report = steps(1_000, |s| {
+        let comm = s.stream(0, 20);
+        s.launch((0, 5), (5, 500));
+        s.nccl_on(comm, (10, 15), (300, 900));
+        s.call("cudaStreamWaitEvent", (16, 18));
+        s.launch((20, 25), (900, 1_005));
     });
     let finding = top(&report, "comm.exposed");
     assert_eq!(charged(&report, "comm.exposed"), 10 * 400_000);
@@ -88,19 +62,10 @@ fn communication_that_the_next_kernel_waits_for_is_exposed() {
 
 #[test]
 fn communication_under_a_late_launch_is_background() {
-    let mut comm = None;
-    let report = steps(1_000, |b, main, stream, at, id| {
-        let comm = *comm.get_or_insert_with(|| b.stream(0, 20));
-        let reduce = next(id);
-        b.call(main, "cudaLaunchKernelExC", reduce, (at + 10, at + 15));
-        b.nccl(comm, reduce, (at + 500, at + 800));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 885, at + 890),
-            (at + 890, at + 1_400),
-        );
+    let report = steps(1_000, |s| {
+        let comm = s.stream(0, 20);
+        s.nccl_on(comm, (10, 15), (500, 800));
+        s.launch((885, 890), (890, 1_400));
     });
     assert_eq!(charged(&report, "comm.exposed"), 0);
     top(&report, "host.launch-bound");
@@ -157,24 +122,12 @@ fn what_ends_without_a_kernel_is_unknown_and_shown() {
 
 #[test]
 fn a_stream_of_another_device_with_the_same_number_is_another_stream() {
-    let report = steps(1_000, |b, main, stream, at, id| {
-        let other = b.stream(1, 7);
-        b.call(main, "cudaStreamWaitEvent", 0, (at, at + 2));
+    let report = steps(1_000, |s| {
+        let other = s.stream(1, 7);
+        s.call("cudaStreamWaitEvent", (0, 2));
         // Work for the other device's stream 7 is not what this one's waited behind.
-        b.launch(
-            main,
-            other,
-            next(id),
-            (at + 3, at + 5),
-            (at + 5, at + 1_000),
-        );
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 6, at + 10),
-            (at + 210, at + 1_000),
-        );
+        s.launch_on(other, (3, 5), (5, 1_000));
+        s.launch((6, 10), (210, 1_000));
     });
     assert_eq!(charged(&report, "gpu.dependency"), 10 * 200_000);
 }

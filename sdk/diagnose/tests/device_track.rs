@@ -3,7 +3,7 @@
 mod common;
 
 use common::Builder;
-use common::device::{PAGEABLE, next};
+use common::device::PAGEABLE;
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::Trace;
 use gpustall_trace::vocab::cat;
@@ -13,18 +13,17 @@ fn annotated() -> Trace {
     let mut b = Builder::new();
     let main = b.thread(100, "main");
     let stream = b.stream(0, 7);
-    let mut id = 0;
     for step in 0..10 {
         let at = step * 10_000;
         b.profiler_step(main, step, (at, at + 10_000));
         b.annotate(main, "data_next", (at, at + 4_000));
-        let copy = next(&mut id);
+        let copy = 2 * step + 1;
         b.call(main, "cudaMemcpyAsync", copy, (at + 4_000, at + 7_000));
         b.copy(stream, PAGEABLE, copy, 1_000_000, (at + 4_000, at + 7_000));
         b.launch(
             main,
             stream,
-            next(&mut id),
+            copy + 1,
             (at + 7_500, at + 7_600),
             (at + 7_600, at + 9_900),
         );

@@ -2,23 +2,14 @@
 
 mod common;
 
-use common::V;
-use common::device::{PAGEABLE, PINNED, TO_HOST, charged, next, share, steps, top};
-use gpustall_trace::vocab::{arg, cat};
+use common::device::{PAGEABLE, PINNED, TO_HOST, charged, share, top};
+use common::device_step::{runner_steps, steps};
 
 #[test]
 fn a_pageable_copy_before_the_kernel_is_charged_with_its_rate() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        let copy = next(id);
-        b.call(main, "cudaMemcpyAsync", copy, (at + 100, at + 7_150));
-        b.copy(stream, PAGEABLE, copy, 70_000_000, (at + 150, at + 7_150));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 7_200, at + 7_210),
-            (at + 7_210, at + 10_000),
-        );
+    let report = steps(10_000, |s| {
+        s.copy(PAGEABLE, 70_000_000, (100, 7_150), (150, 7_150));
+        s.launch((7_200, 7_210), (7_210, 10_000));
     });
     let finding = top(&report, "transfer.pageable");
     assert!((finding.share - 0.705).abs() < 0.01);
@@ -35,14 +26,16 @@ fn a_pageable_copy_before_the_kernel_is_charged_with_its_rate() {
 
 #[test]
 fn of_copies_that_are_not_equally_large_the_mean_is_told_as_one() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        for (from, bytes) in [(at + 100, 50_000_000), (at + 5_100, 10_000_000)] {
-            let copy = next(id);
-            b.call(main, "cudaMemcpyAsync", copy, (from, from + 4_000));
-            b.copy(stream, PAGEABLE, copy, bytes, (from + 50, from + 4_000));
+    let report = steps(10_000, |s| {
+        for (from, bytes) in [(100, 50_000_000), (5_100, 10_000_000)] {
+            s.copy(
+                PAGEABLE,
+                bytes,
+                (from, from + 4_000),
+                (from + 50, from + 4_000),
+            );
         }
-        let call = (at + 9_200, at + 9_210);
-        b.launch(main, stream, next(id), call, (at + 9_210, at + 10_000));
+        s.launch((9_200, 9_210), (9_210, 10_000));
     });
     let finding = top(&report, "transfer.pageable");
     let proof = &finding.chain[1].evidence;
@@ -54,17 +47,9 @@ fn of_copies_that_are_not_equally_large_the_mean_is_told_as_one() {
 
 #[test]
 fn a_pinned_copy_is_bandwidth_and_the_wait_for_it_is_not_named_again() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        let copy = next(id);
-        b.call(main, "cudaMemcpyAsync", copy, (at, at + 10));
-        b.copy(stream, PINNED, copy, 200_000_000, (at + 10, at + 4_010));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 20, at + 30),
-            (at + 4_010, at + 10_000),
-        );
+    let report = steps(10_000, |s| {
+        s.copy(PINNED, 200_000_000, (0, 10), (10, 4_010));
+        s.launch((20, 30), (4_010, 10_000));
     });
     let finding = top(&report, "transfer.bandwidth");
     assert_eq!(report.findings.len(), 1);
@@ -78,22 +63,13 @@ fn a_pinned_copy_is_bandwidth_and_the_wait_for_it_is_not_named_again() {
 #[test]
 fn a_copy_on_another_stream_is_background_without_a_wait_between() {
     for waits in [false, true] {
-        let mut other = None;
-        let report = steps(10_000, |b, main, stream, at, id| {
-            let copies = *other.get_or_insert_with(|| b.stream(0, 21));
-            let copy = next(id);
-            b.call(main, "cudaMemcpyAsync", copy, (at, at + 10));
-            b.copy(copies, PINNED, copy, 200_000_000, (at + 10, at + 4_010));
+        let report = steps(10_000, |s| {
+            let copies = s.stream(0, 21);
+            s.copy_on(copies, PINNED, 200_000_000, (0, 10), (10, 4_010));
             if waits {
-                b.call(main, "cudaStreamWaitEvent", 0, (at + 12, at + 14));
+                s.call("cudaStreamWaitEvent", (12, 14));
             }
-            b.launch(
-                main,
-                stream,
-                next(id),
-                (at + 5_000, at + 5_010),
-                (at + 5_010, at + 10_000),
-            );
+            s.launch((5_000, 5_010), (5_010, 10_000));
         });
         if waits {
             assert!((share(&report, "transfer.bandwidth") - 0.4).abs() < 0.01);
@@ -113,32 +89,11 @@ fn a_copy_on_another_stream_is_background_without_a_wait_between() {
 #[test]
 fn a_recorded_event_wait_counts_for_the_streams_that_it_names_only() {
     for (stream, on, depends) in [(7, 21, true), (7, 22, false), (9, 21, false)] {
-        let mut other = None;
-        let report = steps(10_000, |b, main, compute, at, id| {
-            let copies = *other.get_or_insert_with(|| b.stream(0, 21));
-            let (copy, wait) = (next(id), next(id));
-            b.call(main, "cudaMemcpyAsync", copy, (at, at + 10));
-            b.copy(copies, PINNED, copy, 200_000_000, (at + 10, at + 4_010));
-            b.call(main, "cudaStreamWaitEvent", wait, (at + 12, at + 14));
-            let args = [
-                (arg::CORRELATION, V::N(wait)),
-                (arg::STREAM, V::N(stream)),
-                (arg::WAIT_ON_STREAM, V::N(on)),
-            ];
-            b.slice(
-                copies.track,
-                cat::CUDA_SYNC,
-                "Stream Wait Event",
-                (at + 13, at + 14),
-                &args,
-            );
-            b.launch(
-                main,
-                compute,
-                next(id),
-                (at + 20, at + 30),
-                (at + 4_010, at + 10_000),
-            );
+        let report = steps(10_000, |s| {
+            let copies = s.stream(0, 21);
+            s.copy_on(copies, PINNED, 200_000_000, (0, 10), (10, 4_010));
+            s.recorded_event_wait(copies, stream, on, (12, 14));
+            s.launch((20, 30), (4_010, 10_000));
         });
         assert_eq!(charged(&report, "transfer.bandwidth") > 0, depends);
         assert_eq!(charged(&report, "gpu.launch-latency") > 0, stream == 9);
@@ -155,20 +110,11 @@ fn a_recorded_event_wait_counts_for_the_streams_that_it_names_only() {
 
 #[test]
 fn a_copy_that_the_host_waited_for_is_a_dependency_on_any_stream() {
-    let mut other = None;
-    let report = steps(10_000, |b, main, stream, at, id| {
-        let copies = *other.get_or_insert_with(|| b.stream(0, 21));
-        let copy = next(id);
-        b.call(main, "cudaMemcpyAsync", copy, (at, at + 10));
-        b.copy(copies, PINNED, copy, 200_000_000, (at + 10, at + 4_010));
-        b.call(main, "cudaStreamSynchronize", 0, (at + 20, at + 4_020));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 4_030, at + 4_040),
-            (at + 4_040, at + 10_000),
-        );
+    let report = steps(10_000, |s| {
+        let copies = s.stream(0, 21);
+        s.copy_on(copies, PINNED, 200_000_000, (0, 10), (10, 4_010));
+        s.call("cudaStreamSynchronize", (20, 4_020));
+        s.launch((4_030, 4_040), (4_040, 10_000));
     });
     let finding = top(&report, "transfer.bandwidth");
     assert!((finding.share - 0.4).abs() < 0.01);
@@ -176,18 +122,10 @@ fn a_copy_that_the_host_waited_for_is_a_dependency_on_any_stream() {
 
 #[test]
 fn a_copy_to_pageable_memory_of_the_host_gets_advice_for_that_way() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        b.launch(main, stream, next(id), (at, at + 10), (at + 10, at + 5_000));
-        let copy = next(id);
-        b.call(main, "cudaMemcpyAsync", copy, (at + 20, at + 9_010));
-        b.copy(stream, TO_HOST, copy, 40_000_000, (at + 5_000, at + 9_000));
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 9_020, at + 9_030),
-            (at + 9_030, at + 10_000),
-        );
+    let report = steps(10_000, |s| {
+        s.launch((0, 10), (10, 5_000));
+        s.copy(TO_HOST, 40_000_000, (20, 9_010), (5_000, 9_000));
+        s.launch((9_020, 9_030), (9_030, 10_000));
     });
     let finding = top(&report, "transfer.pageable");
     assert!(finding.remedy.contains("pinned buffer"));
@@ -196,24 +134,9 @@ fn a_copy_to_pageable_memory_of_the_host_gets_advice_for_that_way() {
 
 #[test]
 fn memsets_and_copies_within_the_device_are_work_of_the_device() {
-    let report = steps(10_000, |b, main, stream, at, id| {
-        let set = next(id);
-        b.call(main, "cudaMemsetAsync", set, (at, at + 5));
-        b.op(
-            stream,
-            cat::GPU_MEMSET,
-            "Memset (Device)",
-            set,
-            1 << 20,
-            (at + 5, at + 2_005),
-        );
-        b.launch(
-            main,
-            stream,
-            next(id),
-            (at + 10, at + 20),
-            (at + 2_005, at + 10_000),
-        );
+    let report = steps(10_000, |s| {
+        s.memset(1 << 20, (0, 5), (5, 2_005));
+        s.launch((10, 20), (2_005, 10_000));
     });
     let finding = top(&report, "transfer.bandwidth");
     assert!(finding.remedy.contains("memsets"));
@@ -221,34 +144,17 @@ fn memsets_and_copies_within_the_device_are_work_of_the_device() {
 
 #[test]
 fn a_runner_between_two_copies_of_one_stall_stages() {
-    use common::Builder;
-    let mut b = Builder::new();
-    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-cuda-0"));
-    let stream = b.stream(0, 7);
-    for step in 0..10u64 {
-        let (at, id) = (step * 10_000, step * 10);
-        b.step("train", 0, step, 100, (at, at + 10_000));
-        for chunk in 0..3 {
-            let from = at + 1_000 * chunk;
-            b.call(
-                runner,
-                "cuMemcpyHtoDAsync_v2",
-                id + chunk + 1,
-                (from, from + 5),
-            );
-            b.copy(
-                stream,
+    let report = runner_steps(10_000, |s| {
+        for chunk in [0, 1_000, 2_000] {
+            s.copy(
                 PINNED,
-                id + chunk + 1,
                 4 << 20,
-                (from + 5, from + 205),
+                (chunk, chunk + 5),
+                (chunk + 5, chunk + 205),
             );
         }
-        b.call(runner, "cuLaunchKernel", id + 9, (at + 2_100, at + 2_110));
-        b.kernel(stream, id + 9, (at + 2_210, at + 10_000));
-    }
-    let _ = main;
-    let report = gpustall_diagnose::diagnose(&b.build(100_000));
+        s.launch((2_100, 2_110), (2_210, 10_000));
+    });
     assert_eq!(
         charged(&report, "transfer.staging"),
         10 * 2 * 795_000 - 10 * 2 * 5_000 + 10 * 10_000

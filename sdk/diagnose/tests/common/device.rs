@@ -1,6 +1,6 @@
 //! Devices, driver calls and annotations for the builder, times in its units.
 
-use super::{Builder, PID, V};
+use super::{Builder, V};
 use gpustall_diagnose::{Finding, Report};
 use gpustall_trace::vocab::{arg, cat};
 use gpustall_trace::{Pid, TrackId, TrackKind};
@@ -19,11 +19,20 @@ pub struct Stream {
 }
 
 impl Builder {
+    /// The same one for the same numbers.
     pub fn stream(&mut self, device: u64, stream: u64) -> Stream {
         let pid = Pid(Pid::SYNTHETIC + 100 + device as u32);
-        let name = format!("stream {stream}");
+        let tid = 1000 + stream as u32;
+        let tracks = &self.trace.tracks;
+        let known = tracks
+            .iter()
+            .position(|of| (of.pid, of.tid.0) == (pid, tid));
+        let track = match known {
+            Some(at) => TrackId(at as u32),
+            None => self.track(pid, tid, &format!("stream {stream}"), TrackKind::Synthetic),
+        };
         Stream {
-            track: self.track(pid, 1000 + stream as u32, &name, TrackKind::Synthetic),
+            track,
             device,
             stream,
         }
@@ -80,31 +89,6 @@ impl Builder {
     pub fn profiler_step(&mut self, thread: TrackId, number: u64, span: (u64, u64)) {
         self.annotate(thread, &format!("ProfilerStep#{number}"), span);
     }
-}
-
-/// A PyTorch run of ten steps of `length` units: `step` draws one, from its start, with
-/// correlation ids that it takes from the counter.
-pub fn steps(
-    length: u64,
-    mut step: impl FnMut(&mut Builder, TrackId, Stream, u64, &mut u64),
-) -> Report {
-    let mut b = Builder::new();
-    b.trace.meta.cpus = 0;
-    let main = b.track(PID, 100, "main", TrackKind::Thread);
-    let stream = b.stream(0, 7);
-    let mut id = 0;
-    for n in 0..10 {
-        let start = 1000 + n * length;
-        b.profiler_step(main, n + 3, (start, start + length));
-        step(&mut b, main, stream, start, &mut id);
-    }
-    gpustall_diagnose::diagnose(&b.build(1000 + 10 * length))
-}
-
-/// The next correlation id.
-pub fn next(id: &mut u64) -> u64 {
-    *id += 1;
-    *id
 }
 
 /// The share of a cause; 0 where nothing is charged to it.

@@ -7,6 +7,7 @@
 )]
 
 pub mod device;
+pub mod device_step;
 pub mod kernel;
 pub mod planted;
 pub mod pytorch;
