@@ -2,8 +2,6 @@
 
 mod common;
 
-use common::kernel::{blocked, preempted};
-use common::{Builder, V};
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::vocab::{QUEUE_DEPTH, arg, cat, kind, state, totals};
 use gpustall_trace::{
@@ -247,32 +245,6 @@ proptest! {
 }
 
 #[test]
-fn a_long_slice_under_many_waits_does_not_make_it_slow() {
-    let mut b = Builder::new();
-    let main = b.thread(100, "main");
-    let worker = b.thread(101, "dataloader-0");
-    b.stage(worker, cat::DATA_GET, 1, None, (0, 1_000_000));
-    for step in 0..100_000 {
-        let at = step * 10;
-        b.step("train", 0, step, 100, (at, at + 10));
-        b.wait(main, "train", (0, step), Some((step, 101)), (at, at + 5));
-        b.stage(worker, cat::DATA_GET, step, None, (at, at + 2));
-        b.slice(
-            main,
-            cat::PAUSE,
-            "paused",
-            (at + 7, at + 8),
-            &[(arg::STEP, V::N(1))],
-        );
-    }
-    let trace = b.build(1_000_000);
-    let begun = std::time::Instant::now();
-    diagnose(&trace);
-    // Takes a fraction of a second; a quadratic one would take minutes.
-    assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
-}
-
-#[test]
 fn symbols_of_another_trace_are_no_names() {
     let mut trace = common::with_workers(20, 7000, 3000);
     let foreign = {
@@ -286,134 +258,4 @@ fn symbols_of_another_trace_are_no_names() {
         slice.name = foreign;
     }
     assert_eq!(diagnose(&trace).findings.len(), 1);
-}
-
-#[test]
-fn long_copies_under_many_kernels_do_not_make_it_slow() {
-    let mut b = Builder::new();
-    let main = b.thread(100, "main");
-    let (compute, copies) = (b.stream(0, 7), b.stream(0, 8));
-    b.profiler_step(main, 0, (0, 200_000));
-    for i in 0..100_000u64 {
-        b.copy(copies, common::device::PINNED, 0, 1, (i, 200_000 + i));
-        b.launch(main, compute, i + 1, (2 * i, 2 * i + 1), (2 * i, 2 * i + 1));
-    }
-    let begun = std::time::Instant::now();
-    let report = diagnose(&b.build(400_000));
-    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
-    // Seconds without optimization, on a machine that does nothing else.
-    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
-}
-
-/// A step, a wait in it, and what is off CPU on the thread 100.
-fn one_step(more: impl FnOnce(&mut Builder)) -> gpustall_diagnose::Report {
-    let mut b = Builder::new();
-    let main = b.thread(100, "main");
-    b.thread(101, "dataloader-0");
-    for step in 0..10 {
-        b.step("train", 0, step, 100, (step * 100, step * 100 + 100));
-    }
-    b.wait(main, "train", (0, 1), Some((1, 101)), (100, 200));
-    more(&mut b);
-    let report = diagnose(&b.build(1000));
-    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
-    report
-}
-
-#[test]
-fn of_overlapping_intervals_the_one_that_began_last_counts() {
-    let report = one_step(|b| {
-        b.off(100, blocked("futex", "futex_wait"), (500, 700));
-        b.off(100, preempted("x", 9), (600, 650));
-    });
-    assert_eq!(report.charges_ns["host.preempted"], 50_000);
-    assert_eq!(report.charges_ns["host.blocked"], 150_000);
-}
-
-#[test]
-fn an_interval_that_says_nothing_is_a_wait_for_something() {
-    let report = one_step(|b| {
-        let lane = b.lane(100);
-        let args = [(arg::THREAD, V::N(100))];
-        b.slice(lane, cat::OFF_CPU, "?", (500, 600), &args);
-        b.slice(lane, cat::OFF_CPU, "?", (700, 800), &[]);
-    });
-    // Of no thread, the second is nobody's.
-    assert_eq!(report.charges_ns["host.blocked"], 100_000);
-}
-
-#[test]
-fn a_wake_up_before_the_interval_began_makes_all_of_it_waiting_for_a_cpu() {
-    let report = one_step(|b| {
-        let wait = blocked("futex", "futex_wait").then_runnable(500, "x", 9);
-        b.off(100, wait, (500, 600));
-    });
-    assert_eq!(report.charges_ns["host.preempted"], 100_000);
-}
-
-#[test]
-fn threads_that_nobody_knows_change_nothing() {
-    let plain = one_step(|_| {});
-    let with = one_step(|b| {
-        b.off(9_999, preempted("x", 9), (0, 1000));
-        b.sample(9_999, "page fault", "f", 150);
-    });
-    assert_eq!(with.charges_ns, plain.charges_ns);
-    assert_eq!(with.threads.len(), 1);
-}
-
-#[test]
-fn an_id_that_two_threads_had_is_watched_while_either_lived() {
-    let report = one_step(|b| {
-        b.watch(101, (100, 130), &[]);
-        b.watch(101, (160, 180), &[]);
-        b.stage(TrackId(2), cat::DATA_GET, 1, None, (100, 200));
-    });
-    assert_eq!(report.charges_ns["data.compute"], 50_000);
-    assert_eq!(report.charges_ns["data"], 50_000);
-    assert_eq!(report.threads[0].usage.watched_ns, 50_000);
-}
-
-#[test]
-fn totals_alone_tell_that_a_thread_ran() {
-    let report = one_step(|b| {
-        b.watch(100, (0, 1000), &[(totals::ON_CPU_NS, 5)]);
-        b.watch(101, (0, 1000), &[]);
-        b.stage(TrackId(2), cat::DATA_GET, 1, None, (100, 200));
-    });
-    assert_eq!(report.charges_ns["data.compute"], 100_000);
-    assert_eq!(report.threads[0].usage.on_cpu_ns, 5);
-}
-
-#[test]
-fn many_intervals_under_long_waits_do_not_make_it_slow() {
-    let mut b = Builder::new();
-    let main = b.thread(100, "main");
-    let worker = b.thread(101, "dataloader-0");
-    b.off(101, blocked("futex", "futex_wait"), (0, 200_000));
-    for step in 0..20_000u64 {
-        let at = step * 10;
-        b.off(101, preempted("x", 9), (at, at + 2));
-        b.off(
-            100,
-            blocked("futex", "futex_wait").woken_by("y", 101),
-            (at + 1, at + 4),
-        );
-        b.sample(101, "page fault", "f", at + 3);
-        b.request(101, 4096, (at, 200_000 - step));
-        b.slice(worker, cat::RECLAIM, "direct reclaim", (at, 200_000), &[]);
-        if step % 50 == 0 {
-            b.step("train", 0, step, 100, (at, at + 500));
-            b.wait(main, "train", (0, step), Some((step, 101)), (at, at + 400));
-            b.stage(worker, cat::DATA_GET, step, None, (at, at + 400));
-        }
-    }
-    b.watch(101, (0, 200_000), &[]);
-    let mut trace = b.build(200_000);
-    let begun = std::time::Instant::now();
-    let report = diagnose(&trace);
-    annotate(&mut trace, &report);
-    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
-    // Takes a second or two without optimization; a quadratic one would take minutes.
-    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }

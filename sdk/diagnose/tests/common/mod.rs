@@ -11,6 +11,8 @@ pub mod device_step;
 pub mod kernel;
 pub mod planted;
 pub mod pytorch;
+pub mod pytorch_steps;
+pub mod ranks;
 
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{

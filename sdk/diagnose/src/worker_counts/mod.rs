@@ -1,0 +1,148 @@
+//! The predicted step for each number of workers.
+
+use crate::pipeline::Pipeline;
+use crate::report::WorkerCount;
+use gpustall_trace::Nanos;
+
+mod reached;
+mod reading;
+mod words;
+
+pub(crate) use reached::Reached;
+pub(crate) use reading::Reading;
+pub(crate) use words::in_words;
+
+/// No more numbers of workers than this are predicted.
+pub const MAX_WORKER_COUNTS: u32 = 128;
+
+/// What batches and steps cost, on average.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Costs {
+    /// To make a batch, without the time in which the worker had no CPU.
+    pub(crate) unhindered: Nanos,
+    /// CPU time of that.
+    pub(crate) cpu: Nanos,
+    /// The rest of a step.
+    pub(crate) rest: Nanos,
+    /// Threads that train at the same time, and those of them that take batches of the loader, each with
+    /// workers of its own.
+    pub(crate) trainers: u64,
+    pub(crate) takers: u64,
+    /// CPUs that the job may use, and what of them others keep busy.
+    pub(crate) cpus: u32,
+    pub(crate) taken: f64,
+    /// Batches of one epoch, and how many may wait for the trainer.
+    pub(crate) batches: u64,
+    pub(crate) queue: Queue,
+    /// What batches wait for a disk.
+    pub(crate) reading: Option<Reading>,
+    /// What was measured, where it is known.
+    pub(crate) reached: Option<Reached>,
+}
+
+/// More workers are slower where their step is longer by more than one in so many.
+const SLOWER: u64 = 20;
+
+/// More workers than this one make the step shorter by less than this share of it.
+pub(crate) const NO_SHORTER: f64 = 0.02;
+
+/// A number of workers is advised with which the step is longer than with any other one by no more than
+/// this share of it.
+pub(crate) const NEAR_ENOUGH: f64 = 0.05;
+
+/// How far workers run ahead of the trainer, in batches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Queue {
+    /// So many in all: Burn's loader has a channel of 100.
+    Shared(u64),
+    /// So many for each worker: PyTorch's `prefetch_factor`, 2 if nobody said otherwise.
+    EachWorker(u64),
+}
+
+impl Queue {
+    fn of(self, workers: u64) -> u64 {
+        match self {
+            Queue::Shared(batches) => batches,
+            Queue::EachWorker(batches) => batches.saturating_mul(workers),
+        }
+    }
+}
+
+impl Costs {
+    /// The predicted step for 1 to twice as many workers as CPUs, or to as many as keep up if they did
+    /// not compute, for each that takes batches: the longest of the rest of the step, of what so many
+    /// workers need for a batch, and of what the CPUs need for all; for one trainer, an epoch played
+    /// through.
+    pub(crate) fn counts(&self) -> Vec<WorkerCount> {
+        let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
+        let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
+        let have = self.reached.map_or(0, |reached| reached.workers);
+        let most = most.max(keep_up).max(have);
+        let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
+        let Some(reading) = &self.reading else {
+            let modelled = self.count(have, self.unhindered).predicted_step_ns;
+            return counts
+                .map(|workers| self.count(workers, self.unhindered))
+                .map(|count| self.as_reached(count, modelled))
+                .collect();
+        };
+        let had = reading.made.workers.div_ceil(self.takers.max(1));
+        let now = self.count(had, self.unhindered);
+        let reach = reading.disk.known().reach();
+        let far = had.saturating_mul(reach.unwrap_or(4));
+        // Beyond, bounds say nothing; and where more readers get no more, it stays as it is.
+        let says = |count: &WorkerCount| match reach {
+            _ if count.workers <= far => true,
+            Some(_) => count.at_most_step_ns.is_none(),
+            None => count.predicted_step_ns < now.predicted_step_ns / 10 * 9,
+        };
+        counts
+            .map(|workers| self.with_disk(reading, workers, now))
+            .take_while(says)
+            .map(|count| self.no_longer_than_reached(count))
+            .collect()
+    }
+
+    /// So many workers, of which each takes that long for a batch.
+    fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
+        let trainers = self.trainers.max(1);
+        let making = unhindered.get() / workers.max(1);
+        let free = (f64::from(self.cpus) - self.taken).max(1.0);
+        let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
+        let work = batches + self.rest.get() as f64 * trainers as f64;
+        let cpus = (work / free) as u64;
+        let mut step = self.rest.get().max(making).max(cpus);
+        if trainers == 1 {
+            let pipeline = Pipeline {
+                batches: self.batches,
+                blocked: (unhindered - self.cpu).get() as f64,
+                cpu: self.cpu.get() as f64,
+                rest: self.rest.get() as f64,
+                cpus: free,
+                queue: self.queue.of(workers),
+            };
+            step = step.max(pipeline.step(workers as usize) as u64);
+        }
+        WorkerCount {
+            workers,
+            predicted_step_ns: step,
+            at_most_step_ns: None,
+            cpus_are_the_limit: cpus > making && cpus > self.rest.get(),
+        }
+    }
+}
+
+/// The least number of workers that is to be advised.
+pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
+    within(counts, NEAR_ENOUGH)
+}
+
+/// The least number of workers with which the step is longer than the shortest one by no more than a share.
+fn within(counts: &[WorkerCount], share: f64) -> Option<&WorkerCount> {
+    let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
+    let mut counts = counts.iter();
+    counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + share))
+}
+
+#[cfg(test)]
+mod tests;
