@@ -3,11 +3,14 @@
 use crate::framework::Framework;
 use crate::links::percent;
 use crate::remedy::Facts;
-use crate::report::WorkerCount;
-use crate::worker_counts::{NEAR_ENOUGH, NO_SHORTER, enough};
+use crate::report::{Worker, WorkerCount};
+use crate::worker_counts::{NEAR_ENOUGH, NO_SHORTER, enough, is_cut_off};
 
 /// Where batches were made already for at least this share of the waits for them, the workers keep up.
 const MADE_ALREADY: f64 = 0.5;
+
+/// Who runs on at least this share of the CPUs of a job runs on nearly all of them.
+const FULL: f64 = 0.9;
 
 impl Facts<'_> {
     /// What is to be said of a number of workers that is advised: why it is no larger, and why it may be
@@ -20,6 +23,7 @@ impl Facts<'_> {
         let shortest = self.counts.iter().map(|of| of.predicted_step_ns).min();
         if let Some((then, shortest)) = then.zip(shortest)
             && shortest as f64 <= then as f64 * (1.0 - NO_SHORTER)
+            && !is_cut_off(&self.counts)
         {
             about += &format!(
                 " More than {workers} are predicted to make a step shorter by no more than {:.0} %.",
@@ -75,6 +79,16 @@ impl Facts<'_> {
     pub(crate) fn fewer_are_slower(&self) -> bool {
         let best = enough(&self.counts).map(|best| best.workers);
         self.have > 0 && best.is_some_and(|best| best >= self.have)
+    }
+
+    /// Whether the workers and the trainers run on nearly all CPUs of the job themselves.
+    pub(crate) fn fills_the_cpus(&self) -> bool {
+        let worker = |of: &&Worker| Some(of.busy_share * of.cpu_share?);
+        let workers: f64 = self.workers.iter().filter_map(worker).sum();
+        let step = self.rest.zip(self.step);
+        let trainer = step.map_or(0.0, |(rest, step)| rest.share_of(step).min(1.0));
+        let own = workers + trainer * self.trainers as f64;
+        self.cpus > 0 && own >= f64::from(self.cpus) * FULL
     }
 
     /// Fewer workers that are as fast as those there are: by the predicted steps, or where there are

@@ -61,13 +61,9 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
     let (cost, enough) = (need.cost(), need.workers);
     let set = format!("make batches on workers, .num_workers({enough})");
     if need.fits {
-        let keeps = |one: &str, many: &str| count(enough, one, many);
-        let keep_up = match need.keeps_up() {
-            true => keeps("worker keeps up", "workers keep up"),
-            false => keeps("worker nearly keeps up", "workers nearly keep up"),
-        };
         let text = format!(
-            "{set}: {cost}, so {keep_up}, with {:.1} CPUs beside {}{}. Or {cheaper}.",
+            "{set}: {cost}, {}, with {:.1} CPUs beside {}{}. Or {cheaper}.",
+            need.keep_up(),
             need.cpus,
             facts.trainers_own("the trainer"),
             may_use(facts.cpus),
@@ -225,6 +221,9 @@ fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
         Some(fitting) if fitting < have => {
             format!(" .num_workers({fitting}) instead of {have} would do.")
         }
+        Some(_) if facts.fills_the_cpus() => {
+            " They and the trainer alone keep these CPUs busy.".to_owned()
+        }
         Some(_) => " They and the trainer need no more than that: see what else runs.".to_owned(),
         None => String::new(),
     };
@@ -239,8 +238,4 @@ fn may_use(cpus: u32) -> String {
     } else {
         format!(" (this job may use {cpus})")
     }
-}
-
-fn count(n: u64, one: &str, many: &str) -> String {
-    format!("{n} {}", if n == 1 { one } else { many })
 }

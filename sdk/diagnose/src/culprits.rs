@@ -120,19 +120,16 @@ pub(crate) fn in_words(
 ) -> Option<String> {
     let culprits = culprits(timeline, of);
     // Other programs stand for themselves, what is the job's or gpustall's for all of its kind.
-    let mut parts: Vec<Vec<&Culprit>> = Vec::new();
-    for culprit in &culprits {
-        let same = |part: &&mut Vec<&Culprit>| {
-            let first = part.first().map(|of| of.kind);
-            first == Some(culprit.kind) && culprit.kind != Kind::Program
+    let mut parts: BTreeMap<(Kind, usize), Vec<&Culprit>> = BTreeMap::new();
+    for (at, culprit) in culprits.iter().enumerate() {
+        let part = match culprit.kind {
+            Kind::Program => at,
+            _ => 0,
         };
-        match parts.iter_mut().find(same) {
-            Some(part) => part.push(culprit),
-            None => parts.push(vec![culprit]),
-        }
+        parts.entry((culprit.kind, part)).or_default().push(culprit);
     }
     let share = |part: &Vec<&Culprit>| part.iter().map(|of| of.ns).sum::<Nanos>().share_of(whole);
-    let mut parts: Vec<(String, f64)> = parts.iter().map(|of| (noun(of), share(of))).collect();
+    let mut parts: Vec<(String, f64)> = parts.values().map(|of| (noun(of), share(of))).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (first, rest) = parts.split_first()?;
     let second = rest.first().filter(|of| first.1 < MOST && of.1 >= SOME);

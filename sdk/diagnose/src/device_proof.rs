@@ -19,7 +19,8 @@ pub const PINNED_OVER_PAGEABLE: f64 = 2.5;
 struct Copies {
     count: u64,
     bytes: u64,
-    /// Of the smallest and the largest one.
+    /// How many of them say their bytes, and the smallest and the largest of these.
+    sized: u64,
     sizes: Option<(u64, u64)>,
     time: Nanos,
     to_host: Nanos,
@@ -79,10 +80,12 @@ impl Proof {
         let name = timeline.trace.text(slice.name);
         let copies = &mut self.copies;
         copies.count += 1;
-        let bytes = crate::names::integer(&slice.args, key).unwrap_or(0);
-        copies.bytes = copies.bytes.saturating_add(bytes);
-        let (least, most) = copies.sizes.unwrap_or((bytes, bytes));
-        copies.sizes = Some((least.min(bytes), most.max(bytes)));
+        if let Some(bytes) = crate::names::integer(&slice.args, key) {
+            copies.bytes = copies.bytes.saturating_add(bytes);
+            let (least, most) = copies.sizes.unwrap_or((bytes, bytes));
+            copies.sizes = Some((least.min(bytes), most.max(bytes)));
+            copies.sized += 1;
+        }
         copies.time += length;
         if name.contains("DtoH") {
             copies.to_host += length;
@@ -186,9 +189,16 @@ impl Proof {
 }
 
 impl Copies {
-    /// `one of 67.1 MB`, `24 copies of 204.0 MB each`, `69 copies of 77.2 MB on average`.
+    /// `one of 67.1 MB`, `24 copies of 204.0 MB each`, `69 copies of 77.2 MB on average`; `24 copies` where
+    /// none says its bytes.
     fn in_words(&self) -> String {
-        let mean = self.bytes as f64 / self.count.max(1) as f64;
+        if self.sized == 0 {
+            return match self.count {
+                1 => "one copy".to_owned(),
+                n => format!("{n} copies"),
+            };
+        }
+        let mean = self.bytes as f64 / self.sized as f64;
         let size = match mean {
             m if m >= 1e9 => format!("{:.1} GB", m / 1e9),
             m if m >= 1e6 => format!("{:.1} MB", m / 1e6),

@@ -29,6 +29,8 @@ pub(crate) struct KernelSigns {
     recording: f64,
     /// Who ended most of the waits on locks.
     waker: Option<(String, f64)>,
+    /// The same, if it is a thread or program that does something for who waits.
+    waited_for: Option<String>,
     /// What most of the blocked time was for.
     blocked: Option<BlockedOn>,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
@@ -64,6 +66,11 @@ impl KernelSigns {
             waker: wakers
                 .first()
                 .map(|of| (of.name.clone(), of.ns.share_of(locks))),
+            waited_for: wakers
+                .first()
+                .filter(|of| !matches!(of.kind, Kind::Kernel | Kind::Recording))
+                .filter(|of| of.ns.share_of(locks) >= HOLDER_MIN_SHARE)
+                .map(|of| of.name.clone()),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {
@@ -272,8 +279,8 @@ fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> St
 
 fn blocked(signs: &KernelSigns) -> String {
     let what = match signs.blocked {
-        Some(BlockedOn::Lock) => match &signs.waker {
-            Some((name, _)) => format!(
+        Some(BlockedOn::Lock) => match &signs.waited_for {
+            Some(name) => format!(
                 "{name} is who it waits for: give it less to do, or do not wait for it in the step"
             ),
             None => "find the lock or the channel that it waits for, and do not wait in the step"

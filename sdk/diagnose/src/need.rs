@@ -16,6 +16,9 @@ const MIN_DISK_SHARE: f64 = 0.1;
 /// Other workers are advised where the predicted step is at most this share of the one measured.
 pub(crate) const MIN_GAIN: f64 = 0.9;
 
+/// Workers nearly keep up that make a batch in no more than the rest of a step and this share of it.
+const NEARLY: f64 = 0.1;
+
 /// What batches cost, and whether there are CPUs to make them as fast as they are asked for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Need {
@@ -188,10 +191,33 @@ impl Facts<'_> {
 }
 
 impl Need {
-    /// Whether so many make batches as fast as each trainer takes them.
-    pub(crate) fn keeps_up(&self) -> bool {
+    /// Whether so many make batches as fast as each trainer takes them, as far as that is predicted:
+    /// `so 4 workers keep up`.
+    pub(crate) fn keep_up(&self) -> String {
         let each = self.made.get() as f64 / self.workers.max(1) as f64;
-        each <= self.rest.get() as f64 * (1.0 + NO_SHORTER)
+        // Where a disk may be the limit, they take what it gives them.
+        let most = self.then.and_then(|then| then.at_most_step_ns);
+        let longest = each.max(most.map_or(0.0, |most| most as f64));
+        let within = |share: f64| longest <= self.rest.get() as f64 * (1.0 + share);
+        let n = self.workers;
+        let one = n == 1;
+        match self.then {
+            _ if within(NO_SHORTER) => match one {
+                true => "so 1 worker keeps up".to_owned(),
+                false => format!("so {n} workers keep up"),
+            },
+            Some(then) if !within(NEARLY) => {
+                let workers = if one { "worker" } else { "workers" };
+                format!(
+                    "so with {n} {workers} a step {} is predicted",
+                    then.in_words()
+                )
+            }
+            _ => match one {
+                true => "so 1 worker nearly keeps up".to_owned(),
+                false => format!("so {n} workers nearly keep up"),
+            },
+        }
     }
 
     /// The numbers that it follows from.
@@ -217,5 +243,51 @@ impl Need {
             None => String::new(),
         };
         format!("a step {then} is predicted, then the CPUs are the limit{taken}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn need(workers: u64, made: u64, most: Option<u64>) -> Need {
+        let then = WorkerCount {
+            workers,
+            predicted_step_ns: 10 * MS,
+            at_most_step_ns: most.map(|most| most * MS),
+            cpus_are_the_limit: false,
+        };
+        Need {
+            workers,
+            then: Some(then),
+            takers: 1,
+            made: Nanos::new(made * MS),
+            cpu: None,
+            rest: Nanos::new(10 * MS),
+            cpus: 0.0,
+            fits: true,
+            gains: true,
+        }
+    }
+
+    #[test]
+    fn workers_keep_up_if_they_do_whatever_the_disk_gives_them() {
+        for (need, words) in [
+            (need(4, 40, None), "so 4 workers keep up"),
+            (need(1, 10, Some(10)), "so 1 worker keeps up"),
+            (need(4, 43, None), "so 4 workers nearly keep up"),
+            (
+                need(4, 40, Some(38)),
+                "so with 4 workers a step between 10.0 ms and 38.0 ms is predicted",
+            ),
+            (
+                need(128, 9_000, None),
+                "so with 128 workers a step of 10.0 ms is predicted",
+            ),
+        ] {
+            assert_eq!(need.keep_up(), words);
+        }
     }
 }

@@ -55,7 +55,8 @@ impl Pipeline {
             begun: 0,
             made: 0,
             taken: 0,
-            workers: vec![Worker::Idle; workers.max(1)],
+            // More than there are batches never get one.
+            workers: vec![Worker::Idle; workers.clamp(1, batches as usize)],
             step: None,
         };
         let (mut first, mut second_half) = (0.0, 0.0);

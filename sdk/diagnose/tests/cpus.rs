@@ -189,3 +189,16 @@ fn the_shares_of_a_worker_add_up() {
     }
     assert!(report.to_string().contains("on CPU  for CPU  blocked"));
 }
+
+#[test]
+fn where_the_job_fills_its_cpus_nobody_is_told_to_see_what_else_runs() {
+    let spent = Spent {
+        cpu: 78,
+        runnable: Some(21),
+    };
+    let report = diagnose(&run_of(2, 60_000, spent));
+    let (cause, remedy) = main_finding(&report);
+    assert_eq!(cause, Cause::DataContended, "{report}");
+    let alone = "They and the trainer alone keep these CPUs busy.";
+    assert!(remedy.ends_with(alone), "{remedy}");
+}

@@ -160,3 +160,25 @@ fn a_runner_between_two_copies_of_one_stall_stages() {
         10 * 2 * 795_000 - 10 * 2 * 5_000 + 10 * 10_000
     );
 }
+
+#[test]
+fn of_copies_that_do_not_say_their_bytes_no_size_is_told() {
+    let proof = |sizes: [u64; 2]| {
+        let report = steps(10_000, |s| {
+            for (from, bytes) in [(0, sizes[0]), (3_000, sizes[1])] {
+                let run = (from + 50, from + 3_000);
+                s.copy(PAGEABLE, bytes, (from, from + 3_000), run);
+            }
+            s.launch((6_010, 6_020), (6_020, 10_000));
+        });
+        let finding = top(&report, "transfer.pageable");
+        finding.chain[1].evidence.clone()
+    };
+    let none = proof([0, 0]);
+    assert!(
+        none.starts_with("20 copies") && !none.contains(" B"),
+        "{none}"
+    );
+    let half = proof([0, 30_000_000]);
+    assert!(half.contains(" copies of 30.0 MB each"), "{half}");
+}

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Builder;
-use common::kernel::{blocked, preempted};
+use common::kernel::{Off, blocked, preempted};
 use common::planted::{END, START, STEP, STEPS, WAIT, healthy, run, share};
 use gpustall_diagnose::{Cause, diagnose};
 use gpustall_trace::TrackId;
@@ -235,4 +235,31 @@ fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
     assert_eq!(finding.chain[0].what, "between the marked phases");
     assert_eq!(finding.chain[1].evidence, "augment 100 % of 40 samples");
     assert!(finding.remedy.contains("between the phases"));
+}
+
+#[test]
+fn a_wait_is_for_the_thread_that_ends_it_and_for_none_if_that_is_the_kernel_or_one_of_many() {
+    let remedy = |waker: &dyn Fn(u64) -> (String, u32, u32)| {
+        let report = run(2, |b, (start, _)| {
+            let compute = start + WAIT;
+            let (name, tid, pid) = waker(start / STEP);
+            let off = Off {
+                waker: Some((&name, tid, pid)),
+                ..blocked("futex", "futex_wait")
+            };
+            b.off(100, off, (compute, compute + 3_000));
+        });
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|of| of.cause == Cause::HostBlocked);
+        finding.expect("it is one").remedy.clone()
+    };
+    let own = remedy(&|_| ("logger".to_owned(), 700, common::PID.0));
+    assert!(own.starts_with("logger is who it waits for"), "{own}");
+    let kernel = remedy(&|_| ("kworker/0:1".to_owned(), 33, 2));
+    assert!(kernel.starts_with("find the lock"), "{kernel}");
+    let many = remedy(&|step| {
+        let tid = 700 + (step % 8) as u32;
+        (format!("pool-{tid}"), tid, common::PID.0)
+    });
+    assert!(many.starts_with("find the lock"), "{many}");
 }

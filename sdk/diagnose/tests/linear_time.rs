@@ -83,3 +83,24 @@ fn many_intervals_under_long_waits_do_not_make_it_slow() {
     // Takes a second or two without optimization; a quadratic one would take minutes.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
+
+#[test]
+fn many_programs_that_take_a_cpu_do_not_make_it_slow() {
+    let mut b = Builder::new();
+    b.thread(100, "main");
+    const STEPS: u64 = 150_000;
+    for step in 0..STEPS {
+        let (at, pid) = (step * 20, 1_000 + step as u32);
+        b.step("train", 0, step, 100, (at, at + 20));
+        let program = format!("program {pid}");
+        let off = preempted(&program, pid).of_process(pid);
+        b.off(100, off, (at + 5, at + 15));
+    }
+    b.watch(100, (0, STEPS * 20), &[]);
+    let trace = b.build(STEPS * 20);
+    let begun = std::time::Instant::now();
+    let report = diagnose(&trace);
+    assert_eq!(report.charges_ns["host.preempted"], STEPS * 10_000);
+    // Takes a second or two without optimization; a quadratic one would take minutes.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}

@@ -178,3 +178,33 @@ fn a_verdict_names_two_where_none_has_the_cpus_for_most_of_the_time() {
     let verdict = "held by another program, one, for 40 % of that time, and by another program, two, for 40 %";
     assert!(report.verdict.ends_with(verdict), "{report}");
 }
+
+#[test]
+fn a_thread_is_of_the_process_that_had_its_id_last_whoever_saw_it_there() {
+    for worker_is_last in [false, true] {
+        let mut step = 0;
+        let report = run(2, |b, (from, to)| {
+            step += 1;
+            for (name, pid, at) in [("rustc", 900, from), ("cargo", 910, from + 20)] {
+                b.off(101, preempted(name, pid).of_process(pid), (at, at + 10));
+            }
+            let (pid, of_worker) = match step {
+                1..=15 => (900, !worker_is_last),
+                25.. => (910, worker_is_last),
+                _ => return,
+            };
+            let pool = preempted("pool", 903).of_process(pid);
+            match of_worker {
+                true => b.off(101, pool, (from + 40, to)),
+                false => b.off(100, pool, (to + 3_000, to + 9_000)),
+            }
+        });
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|of| of.cause == Cause::DataContended);
+        let held_by = &finding.expect("it is one").held_by;
+        assert!(
+            held_by.starts_with("another program, cargo (2 threads)"),
+            "{report}"
+        );
+    }
+}

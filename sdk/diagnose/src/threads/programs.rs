@@ -43,7 +43,9 @@ impl Programs {
             for (at, other) in others(off) {
                 if let (Some(_), Some(pid)) = (other.tid, other.pid) {
                     let last = named.entry((other.name, other.tid)).or_insert((pid, at));
-                    *last = (pid, last.1.max(at));
+                    if at >= last.1 {
+                        *last = (pid, at);
+                    }
                 }
             }
         }

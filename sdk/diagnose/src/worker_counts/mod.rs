@@ -132,6 +132,21 @@ impl Costs {
     }
 }
 
+/// A step that is longer than this one is slower than `step`.
+fn slower_than(step: u64) -> u64 {
+    step.saturating_add(step / SLOWER)
+}
+
+/// Whether more workers than the last of these are predicted to be faster still: there would be too many
+/// of them to predict.
+pub(crate) fn is_cut_off(counts: &[WorkerCount]) -> bool {
+    let most = counts.len() >= MAX_WORKER_COUNTS as usize;
+    let [.., before, last] = counts else {
+        return false;
+    };
+    most && last.predicted_step_ns < before.predicted_step_ns
+}
+
 /// The least number of workers that is to be advised.
 pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
     within(counts, NEAR_ENOUGH)

@@ -1,6 +1,6 @@
 //! Predicted steps beside the one that a run did reach: what was measured counts more.
 
-use super::{Costs, SLOWER};
+use super::{Costs, slower_than};
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
 
@@ -34,7 +34,7 @@ impl Costs {
             of.step.get().saturating_sub(modelled)
         });
         let count = |count: WorkerCount| WorkerCount {
-            predicted_step_ns: count.predicted_step_ns + left_out,
+            predicted_step_ns: count.predicted_step_ns.saturating_add(left_out),
             ..count
         };
         let counts = free.counts().into_iter().map(count);
@@ -54,7 +54,7 @@ impl Costs {
             return self.no_longer_than_reached(count);
         }
         let left_out = reached.step.get().saturating_sub(modelled);
-        let step = count.predicted_step_ns + left_out;
+        let step = count.predicted_step_ns.saturating_add(left_out);
         // Fewer share the CPUs as well as those did, but each makes a batch no faster. Against others
         // fewer get a smaller share.
         let making = self.unhindered.get() / count.workers.max(1);
@@ -64,7 +64,7 @@ impl Costs {
         };
         let fewer = (step as f64 * faster) as u64;
         let fewer = fewer.max(making).max(self.rest.get()).min(step);
-        let slower = count.predicted_step_ns > modelled + modelled / SLOWER;
+        let slower = count.predicted_step_ns > slower_than(modelled);
         let step = match count.workers {
             workers if workers == reached.workers => reached.step.get(),
             workers if workers < reached.workers => fewer,

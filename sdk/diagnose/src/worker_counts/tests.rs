@@ -119,3 +119,37 @@ fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
     // The table goes on to where it stays.
     assert!(in_words(&costs.counts()).contains("9 and more: 12.0 ms"));
 }
+
+#[test]
+fn of_more_workers_than_are_predicted_nothing_is_said() {
+    // A thousand of them would keep up.
+    let far = costs(10_000, 0, 4).counts();
+    assert_eq!(far.len(), MAX_WORKER_COUNTS as usize);
+    assert!(is_cut_off(&far));
+    let words = in_words(&far);
+    assert!(words.ends_with(", 126: 79.4 ms"), "{words}");
+    assert!(!is_cut_off(&costs(1_000, 0, 4).counts()));
+    assert!(!is_cut_off(&[]));
+}
+
+#[test]
+fn costs_as_large_as_they_can_be_are_counted() {
+    let most = Nanos::new(u64::MAX);
+    for taken in [0.0, 3.0] {
+        let costs = Costs {
+            unhindered: most,
+            cpu: most,
+            rest: most,
+            taken,
+            reached: Some(Reached {
+                workers: u64::MAX,
+                step: most,
+            }),
+            ..costs(1, 1, u32::MAX)
+        };
+        let counts = costs.counts();
+        assert_eq!(counts.len(), MAX_WORKER_COUNTS as usize);
+        assert!(costs.counts_if_free().len() <= counts.len());
+        assert!(!in_words(&counts).is_empty());
+    }
+}

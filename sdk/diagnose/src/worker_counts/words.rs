@@ -1,6 +1,6 @@
 //! The predicted steps in words.
 
-use super::{NO_SHORTER, SLOWER, within};
+use super::{NO_SHORTER, is_cut_off, slower_than, within};
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
 
@@ -46,7 +46,7 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     let last = counts.len().saturating_sub(1);
     let slower = |than: usize| {
         let of = |at: usize| counts.get(at).map_or(0, |count| count.predicted_step_ns);
-        of(last) > of(than) + of(than) / SLOWER
+        of(last) > slower_than(of(than))
     };
     if slower(enough) {
         words.push(format!("{}: {}", enough + 1, time(enough)));
@@ -60,7 +60,8 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     let open = counts
         .last()
         .is_some_and(|last| last.at_most_step_ns.is_some());
-    let more = if open { "" } else { " and more" };
+    let stays = !open && !is_cut_off(counts);
+    let more = if stays { " and more" } else { "" };
     words.push(format!("{}{more}: {}", enough + 1, time(enough)));
     if counts
         .get(enough)
