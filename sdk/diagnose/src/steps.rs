@@ -53,13 +53,8 @@ pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account], lockstep: b
         ..Steps::default()
     };
     let (mut steady, mut first) = (Vec::new(), Vec::new());
-    for (i, trainer) in trainers.iter().enumerate() {
-        let stalls = accounts.iter().flat_map(|account| &account.stalls);
-        let own = own_time(
-            &trainer.steps,
-            stalls.filter(|stall| stall.trainer == i),
-            devices,
-        );
+    for (trainer, lost) in trainers.iter().zip(lost(trainers, accounts)) {
+        let own = own_time(&trainer.steps, lost, devices);
         let median = Distribution::of(own.iter().copied()).p50_ns;
         let limit = Nanos::new(median.saturating_mul(WARMUP_FACTOR));
         let mut warm = 0;
@@ -96,18 +91,23 @@ pub(crate) fn tell_apart(trainers: &[Trainer], accounts: &[Account], lockstep: b
     steps
 }
 
-/// What each step did not lose to stalls, of all devices that compute it.
-fn own_time<'a>(
-    steps: &[Step],
-    stalls: impl Iterator<Item = &'a Stall>,
-    devices: u64,
-) -> Vec<Nanos> {
-    let mut lost = vec![Nanos::ZERO; steps.len()];
-    for stall in stalls {
-        if let Some(step) = step_of(steps, stall) {
+/// What each step of each trainer lost to stalls, of all devices that compute it.
+fn lost(trainers: &[Trainer], accounts: &[Account]) -> Vec<Vec<Nanos>> {
+    let none = |of: &Trainer| vec![Nanos::ZERO; of.steps.len()];
+    let mut lost: Vec<Vec<Nanos>> = trainers.iter().map(none).collect();
+    for stall in accounts.iter().flat_map(|account| &account.stalls) {
+        let trainer = trainers.get(stall.trainer).zip(lost.get_mut(stall.trainer));
+        if let Some((trainer, lost)) = trainer
+            && let Some(step) = step_of(&trainer.steps, stall)
+        {
             lost[step] += stall.lost;
         }
     }
+    lost
+}
+
+/// What each step did not lose.
+fn own_time(steps: &[Step], lost: Vec<Nanos>, devices: u64) -> Vec<Nanos> {
     let own = |(step, lost): (&Step, Nanos)| step.span.len() - mean(lost, devices);
     steps.iter().zip(lost).map(own).collect()
 }

@@ -230,13 +230,14 @@ impl Crew<'_> {
     }
 
     fn close(self, end: TraceTime) -> Vec<Trainer> {
-        let begun: Vec<TraceTime> = self.list.iter().map(|(_, stretch)| stretch.first).collect();
+        let begun = self.list.iter().map(|(_, stretch)| stretch.first);
+        let mut begun: Vec<TraceTime> = begun.collect();
+        begun.sort_unstable();
         let one = |(mut trainer, mut stretch): (Trainer, Stretch)| {
             join(&mut trainer.steps, std::mem::take(&mut stretch.shared));
             let start = stretch.start.or(stretch.waits).unwrap_or(end);
-            let later = begun.iter().copied();
-            let later = later.filter(|&of| of >= stretch.last && of > stretch.first);
-            let until = later.min().unwrap_or(end);
+            let next = begun.partition_point(|&of| of < stretch.last || of <= stretch.first);
+            let until = begun.get(next).copied().unwrap_or(end);
             trainer.span = Interval::new(start, until.min(end).max(start));
             trainer
         };

@@ -88,7 +88,7 @@ fn many_intervals_under_long_waits_do_not_make_it_slow() {
 fn many_programs_that_take_a_cpu_do_not_make_it_slow() {
     let mut b = Builder::new();
     b.thread(100, "main");
-    const STEPS: u64 = 150_000;
+    const STEPS: u64 = 100_000;
     for step in 0..STEPS {
         let (at, pid) = (step * 20, 1_000 + step as u32);
         b.step("train", 0, step, 100, (at, at + 20));
@@ -102,5 +102,32 @@ fn many_programs_that_take_a_cpu_do_not_make_it_slow() {
     let report = diagnose(&trace);
     assert_eq!(report.charges_ns["host.preempted"], STEPS * 10_000);
     // Takes a second or two without optimization; a quadratic one would take minutes.
+    assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn many_threads_that_train_do_not_make_it_slow() {
+    let mut b = Builder::new();
+    for thread in 0..20_000 {
+        let tid = 100 + thread;
+        let track = b.thread(tid, "main");
+        for step in 0..5 {
+            let at = step * 1_000;
+            b.step("train", 0, step, tid, (at, at + 1_000));
+            let batch = step * 20_000 + u64::from(thread);
+            b.wait(
+                track,
+                "train",
+                (0, step),
+                Some((batch, tid)),
+                (at, at + 500),
+            );
+        }
+    }
+    let trace = b.build(5_000);
+    let begun = std::time::Instant::now();
+    let report = diagnose(&trace);
+    assert_eq!(report.charges_ns.values().sum::<u64>(), report.device_ns);
+    // Takes seconds without optimization; a quadratic one would take minutes.
     assert!(begun.elapsed().as_secs() < 60, "{:?}", begun.elapsed());
 }
