@@ -346,7 +346,7 @@ mod tests {
                 std::hint::spin_loop();
             }
             drop(DeviceHandle::<Theirs>::new(DeviceId::new(901, 1)));
-            drop(sender.send(()));
+            let _ = sender.send(());
         });
         theirs.flush_queue();
         let mut search = Search::default();
