@@ -93,3 +93,43 @@ fn a_window_that_another_profiler_does_not_allow_changes_nothing_of_its() {
     let trace = given_up(start_with(&variables, 0, &python));
     assert_eq!(kernels(&trace), 0);
 }
+
+/// PyTorch's profiler asks whether there is a device as it prepares, which may initialise the driver.
+const PYTHON_PROFILER: &str = "
+from gpustall_hook import profiler
+class torch:
+    class profile:
+        def _prepare_trace(self, word):
+            ctypes.CDLL(path).InitializeInjection()
+            assert of('subscribers').value == 0
+            raise ValueError(word)
+profiler.patch(torch)
+profiler.patch(torch.profile) # a version that has no such class
+prepare = torch.profile()._prepare_trace
+loaded = lambda: path in open('/proc/self/maps').read()
+
+profiler._folder, own = '/of another profiler', profiler._folder
+profiler.leave()
+assert not loaded()
+profiler._folder, profiler._left = own, False
+try:
+    prepare('as before')
+except ValueError as error:
+    assert str(error) == 'as before' and loaded()
+    sys.exit(0)
+sys.exit(1)";
+
+#[test]
+fn the_hook_gives_cupti_up_before_a_profile_is_prepared() {
+    let hook = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
+    let python = format!(
+        "import shutil\n\
+         path = os.environ['GPUSTALL_OUTPUT'] + '/libgpustall_inject.so'\n\
+         shutil.copy(library._name, path)\n\
+         os.environ['CUDA_INJECTION64_PATH'] = path\n\
+         sys.dont_write_bytecode = True; sys.path.insert(0, {hook:?})\n\
+         {PYTHON_PROFILER}"
+    );
+    let trace = given_up(start_before(&[], 0, &python));
+    assert_eq!(kernels(&trace), 0);
+}
