@@ -94,42 +94,60 @@ fn a_window_that_another_profiler_does_not_allow_changes_nothing_of_its() {
     assert_eq!(kernels(&trace), 0);
 }
 
+/// Puts the library and the hook into the job's folder, as `gpustall run` does.
+const HOOK: &str = "
+import shutil
+folder = os.environ['GPUSTALL_OUTPUT']
+path = shutil.copy(library._name, folder + '/libgpustall_inject.so')
+os.environ['CUDA_INJECTION64_PATH'] = path
+sys.path.insert(0, shutil.copytree(hook, folder + '/python'))
+loaded = lambda: path in open('/proc/self/maps').read()
+def initialise(): ctypes.CDLL(path).InitializeInjection()
+";
+
+fn with_the_hook(python: &str) -> Job {
+    let hook = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
+    start_before(&[], 0, &format!("hook = {hook:?}{HOOK}{python}"))
+}
+
 /// PyTorch's profiler asks whether there is a device as it prepares, which may initialise the driver.
 const PYTHON_PROFILER: &str = "
 from gpustall_hook import profiler
 class torch:
     class profile:
         def _prepare_trace(self, word):
-            ctypes.CDLL(path).InitializeInjection()
+            initialise()
             assert of('subscribers').value == 0
             raise ValueError(word)
 profiler.patch(torch)
 profiler.patch(torch.profile) # a version that has no such class
-prepare = torch.profile()._prepare_trace
-loaded = lambda: path in open('/proc/self/maps').read()
 
 profiler._folder, own = '/of another profiler', profiler._folder
 profiler.leave()
 assert not loaded()
 profiler._folder, profiler._left = own, False
 try:
-    prepare('as before')
+    torch.profile()._prepare_trace('as before')
 except ValueError as error:
-    assert str(error) == 'as before' and loaded()
+    assert str(error) == 'as before'
     sys.exit(0)
 sys.exit(1)";
 
 #[test]
 fn the_hook_gives_cupti_up_before_a_profile_is_prepared() {
-    let hook = concat!(env!("CARGO_MANIFEST_DIR"), "/python");
-    let python = format!(
-        "import shutil\n\
-         path = os.environ['GPUSTALL_OUTPUT'] + '/libgpustall_inject.so'\n\
-         shutil.copy(library._name, path)\n\
-         os.environ['CUDA_INJECTION64_PATH'] = path\n\
-         sys.dont_write_bytecode = True; sys.path.insert(0, {hook:?})\n\
-         {PYTHON_PROFILER}"
-    );
-    let trace = given_up(start_before(&[], 0, &python));
+    let trace = given_up(with_the_hook(PYTHON_PROFILER));
+    assert_eq!(kernels(&trace), 0);
+}
+
+#[test]
+fn a_profiler_that_begins_as_pytorch_is_imported_has_cupti_from_the_start() {
+    let python = "import gpustall_hook\n\
+                  gpustall_hook.start()\n\
+                  assert not loaded()\n\
+                  os.environ['KINETO_USE_DAEMON'] = ''\n\
+                  gpustall_hook.start()\n\
+                  initialise()\n\
+                  assert of('subscribers').value == 0";
+    let trace = given_up(with_the_hook(python));
     assert_eq!(kernels(&trace), 0);
 }
