@@ -52,16 +52,11 @@ impl Prediction {
         })
     }
 
-    /// The fewest workers that are predicted to be within 2 % of the best, and the step with them.
+    /// As many workers as the report advises, and the step with them.
     pub fn of_workers(report: &Report) -> Option<(usize, Self)> {
         let mut findings = report.findings.iter();
         let finding = findings.find(|finding| !finding.worker_counts.is_empty())?;
-        let counts = &finding.worker_counts;
-        let best = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
-        let enough = |ns: u64| ns as f64 <= best * 1.02;
-        let count = counts
-            .iter()
-            .find(|count| enough(count.predicted_step_ns))?;
+        let count = finding.advised_workers()?;
         let workers = usize::try_from(count.workers).ok()?;
         Some((workers, Self::of_count(report, workers)?))
     }

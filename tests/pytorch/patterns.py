@@ -13,6 +13,7 @@ from ways.libraries import accelerate, lightning, stateful, stateful_workers, ti
 from ways.loaders import anew, comprehension, factory
 from ways.loops import cycle, nested, one_each, restarts, samplers, two_at_once
 from ways.optimizers import compiled, optimizers
+from ways.profilers import profiled
 from ways.threads import (
     feeder, future, logging_thread, prefetch_thread, prefetch_thread_and_workers, thread_per_epoch,
 )
@@ -22,7 +23,7 @@ PATTERNS = [
     prefetch_thread, prefetch_thread_and_workers, feeder, future, thread_per_epoch, logging_thread,
     accelerate, timm, lightning, stateful, stateful_workers,
     cycle, one_each, restarts, nested, samplers, two_at_once,
-    optimizers, compiled,
+    optimizers, compiled, profiled,
     interrupted, exits, forks, other_path, ranks, raises,
 ]
 

@@ -8,7 +8,7 @@
     reason = "calls a C library; every call stands in this file"
 )]
 
-use crate::buffers::Full;
+use crate::buffers::{self, Full};
 use crate::calls::Api;
 use crate::layout::CallbackData;
 use crate::record::{self, Record};
@@ -31,6 +31,8 @@ pub(crate) type Timestamp = unsafe extern "C" fn() -> u64;
 
 /// `CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM`: the kernel's ids.
 const SYSTEM_THREAD_IDS: u32 = 1;
+/// `CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT`.
+const DEFAULT_THREAD_IDS: u32 = 0;
 /// `CUPTI_ERROR_MAX_LIMIT_REACHED`: there are no more records.
 const NO_MORE: Code = 12;
 /// `CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED`.
@@ -206,6 +208,16 @@ impl Cupti {
                 "cuptiActivityRegisterCallbacks",
                 (self.register_callbacks)(requested, completed),
             )
+        }
+    }
+
+    /// Takes back what [`register`](Self::register) changed for everybody: times are those that CUPTI takes by
+    /// itself, of `CLOCK_REALTIME`, and so are ids of threads. Whoever comes next hands it buffers of its own.
+    pub(crate) fn restore(&self) {
+        // SAFETY: plain calls; the function is valid for the life of the process. What is refused stays.
+        unsafe {
+            (self.register_timestamp)(buffers::wall_clock);
+            (self.set_thread_id_type)(DEFAULT_THREAD_IDS);
         }
     }
 

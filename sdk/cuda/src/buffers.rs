@@ -162,3 +162,9 @@ pub(crate) unsafe extern "C" fn completed(
 pub(crate) unsafe extern "C" fn timestamp() -> u64 {
     gpustall_trace::MonotonicClock::read().as_nanos()
 }
+
+/// The time now as CUPTI has it by itself: nanoseconds of `CLOCK_REALTIME`.
+pub(crate) unsafe extern "C" fn wall_clock() -> u64 {
+    let since = std::time::UNIX_EPOCH.elapsed();
+    since.map_or(0, |since| since.as_nanos() as u64)
+}

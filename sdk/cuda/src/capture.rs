@@ -167,8 +167,8 @@ impl Capture {
         self.governor.ask();
     }
 
-    /// Whether records wait, so that a file for them is worth making. While there are none it
-    /// opens and closes the window as [`poll`](Self::poll) does; to be called as often.
+    /// Whether records wait, or the note that CUPTI was left, so that a file for them is worth making. While
+    /// there are none it opens and closes the window as [`poll`](Self::poll) does; to be called as often.
     pub fn has_records(&mut self) -> bool {
         let have_come = || buffers::has_full() || host_calls::has_calls();
         self.flush_when_due();
@@ -176,12 +176,12 @@ impl Capture {
             return true;
         }
         self.govern(MonotonicClock::read());
-        have_come()
+        have_come() || self.left.is_some_and(|left| !left.told)
     }
 
     /// Whether a window is open.
     pub fn is_open(&self) -> bool {
-        self.governor.is_open()
+        self.governor.is_open() && self.left.is_none()
     }
 
     /// Whether a window is open that closes when its cost is used up, so that it should be looked after
@@ -208,19 +208,26 @@ impl Capture {
         self.report_losses(now, sink);
     }
 
-    /// Leaves CUPTI to another profiler of the process, for good: closes the window, and opens no more.
+    /// Leaves CUPTI to another profiler of the process, for good: closes the window, and opens no more. When
+    /// it returns CUPTI is as it was before the capture, and nothing of it is called that changes it.
     pub fn leave(&mut self) {
-        let now = MonotonicClock::read();
         if self.left.is_some() {
             return;
         }
-        self.left = Some(Left {
-            at: now,
-            told: false,
-        });
-        if self.governor.is_open() {
+        let now = MonotonicClock::read();
+        if self.is_open() {
             self.close(now);
         }
+        // What still runs is given up: a buffer of ours must not come back by the other one's callback.
+        self.request_all();
+        self.dropped += self.cupti.take_dropped();
+        self.cupti.restore();
+        self.left(now);
+    }
+
+    /// Another profiler has CUPTI from now on.
+    fn left(&mut self, at: MonoTime) {
+        self.left = Some(Left { at, told: false });
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -290,9 +297,12 @@ impl Capture {
             Decision::Open => {
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
-                // It could be switched on before. If it cannot now, another has it.
+                // It could be switched on before. If it cannot now, another has it, and what is on is that one's.
                 if self.switch(true).is_err() {
-                    self.leave();
+                    self.calls = None;
+                    self.price.closed(now);
+                    self.windows.closed(now);
+                    self.left(now);
                 }
             }
             Decision::Close => self.close(now),
@@ -345,7 +355,7 @@ impl Capture {
         self.emitter.launched = (0, 0);
         if called * CALLS_MISSED.1 < kernels {
             self.runtime_launches = true;
-            if self.governor.is_open() {
+            if self.is_open() {
                 let functions = self.emitter.calls().functions(true);
                 // The old one is given back first: there can be one.
                 self.calls = None;
@@ -358,7 +368,7 @@ impl Capture {
         let now = MonotonicClock::read();
         // Long after a window there is nothing to ask for.
         let over = self.closed.is_none_or(|closed| since(closed, now) > TAIL);
-        if over && !self.governor.is_open() {
+        if over && !self.is_open() {
             return;
         }
         let interval = match self.governor.is_rationed(now) {
@@ -371,6 +381,9 @@ impl Capture {
     }
 
     fn flush(&mut self, forced: bool) {
+        if self.left.is_some() {
+            return;
+        }
         let before = MonotonicClock::read();
         let _ = self.cupti.flush(forced);
         self.flushed = MonotonicClock::read();
@@ -386,11 +399,13 @@ impl Capture {
             self.unreadable |= read.is_err();
             buffers::give_back(full);
         }
-        self.dropped += self.cupti.take_dropped();
+        if self.left.is_none() {
+            self.dropped += self.cupti.take_dropped();
+        }
         self.look_for_launches();
         if !self.waits && self.emitter.has_several_streams() {
             self.waits = true;
-            if self.governor.is_open() {
+            if self.is_open() {
                 for kind in WAITS {
                     let _ = self.cupti.set(kind, true);
                 }
@@ -435,7 +450,9 @@ fn since(before: MonoTime, now: MonoTime) -> Nanos {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let _ = self.switch(false);
+        if self.left.is_none() {
+            let _ = self.switch(false);
+        }
         buffers::serve(None);
         RUNNING.store(false, Ordering::Release);
     }

@@ -20,6 +20,7 @@ use crate::layout::CallbackData;
 use gpustall_trace::MonotonicClock;
 use std::cell::{RefCell, UnsafeCell};
 use std::ffi::c_void;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -51,18 +52,9 @@ pub(crate) struct Call {
     pub(crate) returned: u32,
 }
 
-const NO_CALL: Call = Call {
-    api: Api::Driver,
-    callback: 0,
-    span: (0, 0),
-    thread: 0,
-    correlation: 0,
-    returned: 0,
-};
-
 /// The calls of one thread.
 struct Ring {
-    slots: Box<[UnsafeCell<Call>]>,
+    slots: Box<[UnsafeCell<MaybeUninit<Call>>]>,
     /// Calls written, and read, since the ring was made.
     written: AtomicUsize,
     read: AtomicUsize,
@@ -79,9 +71,11 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     fn new() -> Self {
-        let slots = (0..RING_CALLS).map(|_| UnsafeCell::new(NO_CALL));
+        // Not written to, so that a thread's first call does not wait for a megabyte of pages.
+        let slots = Box::<[UnsafeCell<MaybeUninit<Call>>]>::new_uninit_slice(RING_CALLS);
         Self {
-            slots: slots.collect(),
+            // SAFETY: the slots hold what needs no initial value.
+            slots: unsafe { slots.assume_init() },
             written: AtomicUsize::new(0),
             read: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
@@ -98,7 +92,7 @@ impl Ring {
             return;
         }
         // SAFETY: the slot is outside of what the reader reads, and only this thread writes.
-        unsafe { *self.slots[written % RING_CALLS].get() = call };
+        unsafe { (*self.slots[written % RING_CALLS].get()).write(call) };
         self.written
             .store(written.wrapping_add(1), Ordering::Release);
         if waiting == RING_CALLS / 2 {
@@ -113,7 +107,7 @@ impl Ring {
         while read != written {
             // SAFETY: the slot was written before `written` said so, and is not written again before
             // `read` is past it.
-            each(unsafe { *self.slots[read % RING_CALLS].get() });
+            each(unsafe { (*self.slots[read % RING_CALLS].get()).assume_init_read() });
             read = read.wrapping_add(1);
             self.read.store(read, Ordering::Release);
         }

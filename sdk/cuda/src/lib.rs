@@ -6,7 +6,8 @@
 //! programs that know nothing of gpustall.
 //!
 //! Nothing here panics or blocks in the program's threads, memory is bounded
-//! ([`MAX_BUFFERS`] of [`BUFFER_BYTES`]), and what is lost is counted in the trace. Where CUPTI
+//! ([`MAX_BUFFERS`] of [`BUFFER_BYTES`] for operations, a ring for the calls of each thread), and what is lost
+//! is counted in the trace. Where CUPTI
 //! cannot be used, [`CaptureError`] says in one sentence why, and what to do.
 
 mod api;

@@ -5,19 +5,43 @@ use crate::charge::{Source, Stall};
 use crate::events::LoaderKey;
 use crate::finding::Run;
 use crate::ranks;
-use gpustall_trace::Nanos;
+use gpustall_trace::{Nanos, TrackId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A rank with less than this share of a finding's loss is not named in it.
 pub(crate) const SMALLEST_RANK: f64 = 0.05;
 
 impl Run<'_> {
-    /// The threads that stalled.
+    /// The threads that stalled: those that train, or those that launch for them where the phase is one of
+    /// these.
     pub(crate) fn names_of_trainers(&self, stalls: &[&Stall]) -> Vec<String> {
         let lost = stalls.iter().map(|stall| stall.lost).sum();
-        let trainers = self.that_matter(stalls, lost, |stall| stall.trainer);
+        let (of_others, own): (Vec<&Stall>, Vec<&Stall>) = stalls
+            .iter()
+            .partition(|stall| self.thread_of_phase(stall).is_some());
+        let trainers = self.that_matter(&own, lost, |stall| stall.trainer);
         let name = |i: usize| Some(self.trainers.get(i)?.name.clone());
-        trainers.into_iter().filter_map(name).collect()
+        let mut names: Vec<String> = trainers.into_iter().filter_map(name).collect();
+        let threads = of_others
+            .iter()
+            .filter_map(|stall| self.thread_of_phase(stall));
+        let threads: BTreeSet<TrackId> = threads.collect();
+        names.extend(
+            threads
+                .into_iter()
+                .map(|track| self.timeline.thread_name(track)),
+        );
+        names
+    }
+
+    /// The thread of the phase that a stall is of, if it is none of those that train.
+    fn thread_of_phase(&self, stall: &Stall) -> Option<TrackId> {
+        let Source::Phase(i) = stall.source else {
+            return None;
+        };
+        let track = self.timeline.phases.get(i)?.track;
+        let trains = self.trainers.iter().any(|of| of.track == Some(track));
+        (!trains).then_some(track)
     }
 
     /// The devices, or the threads that stand for them.

@@ -115,6 +115,24 @@ fn a_slow_network_that_keeps_the_device_busy_has_no_finding() {
 }
 
 #[test]
+fn a_first_step_in_which_burn_tries_kernels_is_autotune_on_the_runner() {
+    assert_top_cause("convnet-autotune", "host.compile");
+    let report = report("convnet-autotune");
+    let chain = &report.findings[0].chain;
+    let tuning = chain.iter().find(|link| link.what.contains("autotune"));
+    let tuning = tuning.unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(tuning.who, "DSD-0-0");
+    assert!(tuning.share > 0.95, "{report}");
+    let compiler = |link: &&gpustall_diagnose::Link| link.what.contains("compiling");
+    assert!(
+        chain
+            .iter()
+            .find(compiler)
+            .is_some_and(|link| link.share > 0.6)
+    );
+}
+
+#[test]
 fn images_that_are_decoded_in_the_training_loop_are_found_in_its_get_stage() {
     // Short and with small batches: the device is busy for most of it, the rest is decoding.
     let report = report("resnet18_input_bound");
@@ -130,6 +148,7 @@ fn every_finding_of_every_recording_says_what_to_try() {
     let names = [
         "allocations",
         "convnet",
+        "convnet-autotune",
         "inmemory-4-workers",
         "inmemory-in-process",
         "launches",

@@ -30,3 +30,16 @@ pub extern "C" fn InitializeInjection() -> std::ffi::c_int {
     let _ = std::panic::catch_unwind(writer::start);
     1
 }
+
+/// Gives CUPTI up for good, since another profiler of this process is about to take it: CUPTI has one
+/// subscriber. Returns once that is done, after a second at most; at once where nothing is captured. What is
+/// captured when this was called before is nothing, and the file of the process says so.
+#[expect(
+    unsafe_code,
+    reason = "the Python hook looks for a symbol of this name"
+)]
+#[unsafe(no_mangle)]
+pub extern "C" fn gpustall_leave_cupti() {
+    // A panic must not reach the program.
+    let _ = std::panic::catch_unwind(lifecycle::leave);
+}

@@ -1,4 +1,5 @@
-//! The ends of a process: exit, SIGTERM, and a fork that leaves a child without our thread.
+//! What the writer is asked for: everything written, at the ends of a process (exit, SIGTERM), and CUPTI given
+//! up, before another profiler takes it. A fork leaves a child without our thread.
 #![allow(
     unsafe_code,
     reason = "handlers of the C library; every one stands in this file"
@@ -14,13 +15,15 @@ use std::time::Duration;
 
 /// How long an ending process waits for its last records at most.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long another profiler waits for CUPTI at most.
+const LEAVE_PATIENCE: Duration = Duration::from_secs(1);
 /// How often it looks.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// Times that somebody wanted everything written.
-static WANTED: AtomicU32 = AtomicU32::new(0);
-/// Of these, how many were served.
-static SERVED: AtomicU32 = AtomicU32::new(0);
+/// Everything is to be written.
+static FLUSH: Request = Request::new();
+/// CUPTI is to be given up.
+static LEAVE: Request = Request::new();
 /// The process ends.
 static ENDING: AtomicBool = AtomicBool::new(false);
 /// There is no writer any more.
@@ -33,7 +36,9 @@ static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 /// What the writer is to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
-    /// The number to report to [`served`]; `None` if nothing is wanted.
+    /// CUPTI is to be given up, and this number reported to [`left`].
+    pub(crate) leave: Option<u32>,
+    /// Everything is to be written, and this number reported to [`served`].
     pub(crate) flush: Option<u32>,
     /// Nothing comes after that.
     pub(crate) last: bool,
@@ -55,40 +60,104 @@ pub(crate) fn watch(writer: Thread) {
 pub(crate) fn wanted() -> Wanted {
     // In this order, so that who set the end is served with it.
     let last = ENDING.load(Ordering::Acquire);
-    let wanted = WANTED.load(Ordering::Acquire);
     Wanted {
-        flush: (wanted != SERVED.load(Ordering::Relaxed)).then_some(wanted),
+        leave: LEAVE.open(),
+        flush: FLUSH.open(),
         last,
     }
 }
 
 /// Everything was written that was wanted up to the number `wanted`.
 pub(crate) fn served(wanted: u32) {
-    SERVED.store(wanted, Ordering::Release);
+    FLUSH.serve(wanted);
 }
 
-/// The writer has ended before the process: nobody is to wait for it.
+/// CUPTI was given up, as was wanted up to the number `wanted`.
+pub(crate) fn left(wanted: u32) {
+    LEAVE.serve(wanted);
+}
+
+/// Has the writer give CUPTI up, and waits until it has. Where there is no writer nothing is to be done.
+pub(crate) fn leave() {
+    if FORKED.load(Ordering::Relaxed) {
+        return;
+    }
+    let own = LEAVE.ask();
+    if let Some(writer) = WRITER.get() {
+        writer.unpark();
+        LEAVE.wait(own, LEAVE_PATIENCE);
+    }
+}
+
+/// Whether CUPTI was to be given up at some time.
+pub(crate) fn is_left() -> bool {
+    LEAVE.asked.load(Ordering::Acquire) != 0
+}
+
+/// The writer has ended: nobody is to wait for it.
 pub(crate) fn gone() {
     GONE.store(true, Ordering::Release);
 }
 
-/// Waits until everything is written, or it takes too long. Only atomics and sleeping, so that a
-/// signal handler may call it.
-fn wait_for_writer() {
-    let own = WANTED.fetch_add(1, Ordering::AcqRel).wrapping_add(1);
-    let looks = PATIENCE.as_millis() / LOOK.as_millis();
-    for _ in 0..looks {
-        let served = SERVED.load(Ordering::Acquire);
-        if own.wrapping_sub(served) as i32 <= 0 || GONE.load(Ordering::Acquire) {
-            return;
+/// Something that the writer is asked for. Only atomics and sleeping, so that a signal handler may ask.
+#[derive(Debug)]
+struct Request {
+    /// Times that somebody asked.
+    asked: AtomicU32,
+    /// Of these, how many were served.
+    served: AtomicU32,
+}
+
+impl Request {
+    const fn new() -> Self {
+        Self {
+            asked: AtomicU32::new(0),
+            served: AtomicU32::new(0),
         }
-        let pause = libc::timespec {
-            tv_sec: 0,
-            tv_nsec: LOOK.as_nanos() as libc::c_long,
-        };
-        // SAFETY: reads one struct; what is left of the pause is not wanted.
-        unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
     }
+
+    /// Asks. Returns the number to wait for.
+    fn ask(&self) -> u32 {
+        self.asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
+    }
+
+    /// The number that is to be served, if somebody waits.
+    fn open(&self) -> Option<u32> {
+        let asked = self.asked.load(Ordering::Acquire);
+        (asked != self.served.load(Ordering::Relaxed)).then_some(asked)
+    }
+
+    /// What was asked for up to the number `asked` is done.
+    fn serve(&self, asked: u32) {
+        self.served.store(asked, Ordering::Release);
+    }
+
+    fn is_served(&self, own: u32) -> bool {
+        own.wrapping_sub(self.served.load(Ordering::Acquire)) as i32 <= 0
+    }
+
+    /// Waits until the number `own` is served, there is no writer any more, or it takes too long. Returns
+    /// whether it was served.
+    fn wait(&self, own: u32, patience: Duration) -> bool {
+        let looks = patience.as_millis() / LOOK.as_millis();
+        for _ in 0..looks {
+            if self.is_served(own) || GONE.load(Ordering::Acquire) {
+                break;
+            }
+            let pause = libc::timespec {
+                tv_sec: 0,
+                tv_nsec: LOOK.as_nanos() as libc::c_long,
+            };
+            // SAFETY: reads one struct; what is left of the pause is not wanted.
+            unsafe { libc::nanosleep(&raw const pause, ptr::null_mut()) };
+        }
+        self.is_served(own)
+    }
+}
+
+/// Waits until everything is written, or it takes too long.
+fn wait_for_writer() {
+    FLUSH.wait(FLUSH.ask(), PATIENCE);
 }
 
 extern "C" fn at_exit() {
@@ -150,5 +219,46 @@ extern "C" fn on_sigterm(signal: c_int, info: *mut libc::siginfo_t, context: *mu
             let handler = unsafe { std::mem::transmute::<usize, extern "C" fn(c_int)>(handler) };
             handler(signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_waits_until_the_writer_has_served_that() {
+        static REQUEST: Request = Request::new();
+        assert_eq!(REQUEST.open(), None);
+        let first = REQUEST.ask();
+        assert_eq!(REQUEST.open(), Some(first));
+        let second = REQUEST.ask();
+        REQUEST.serve(first);
+        assert_eq!(REQUEST.open(), Some(second), "of the two one is served");
+        assert!(REQUEST.wait(first, LOOK));
+        assert!(!REQUEST.wait(second, LOOK), "waiting is given up");
+        let writer = std::thread::spawn(|| {
+            std::thread::sleep(10 * LOOK);
+            REQUEST
+                .open()
+                .into_iter()
+                .for_each(|open| REQUEST.serve(open));
+        });
+        assert!(REQUEST.wait(second, Duration::from_secs(60)));
+        assert_eq!(REQUEST.open(), None);
+        writer.join().expect("it serves");
+    }
+
+    #[test]
+    fn numbers_may_wrap() {
+        let request = Request {
+            asked: AtomicU32::new(u32::MAX),
+            served: AtomicU32::new(u32::MAX),
+        };
+        assert_eq!(request.open(), None);
+        let own = request.ask();
+        assert!(!request.is_served(own));
+        request.serve(own);
+        assert!(request.is_served(own) && request.open().is_none());
     }
 }

@@ -4,7 +4,7 @@ use crate::file::Bounded;
 use crate::lifecycle;
 use crate::settings::{Settings, WINDOW_FILE};
 use crate::steps::Steps;
-use gpustall_cuda::Capture;
+use gpustall_cuda::{Capture, CaptureError};
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::time::{Duration, SystemTime};
 
@@ -24,6 +24,9 @@ pub(crate) fn start() {
     };
     let start = MonotonicClock::read();
     let pid = Pid(std::process::id());
+    if lifecycle::is_left() {
+        return explain(&settings, start, &format!("{}.", CaptureError::Held));
+    }
     // Here rather than on the thread: nothing that the job submits from now on may be missed.
     let capture = match Capture::start(settings.capture, pid, start) {
         Ok(capture) => capture,
@@ -76,6 +79,11 @@ impl Writer {
     fn run(mut self) {
         loop {
             let wanted = lifecycle::wanted();
+            // First of all: another profiler waits for it in the program's thread.
+            if let Some(number) = wanted.leave {
+                self.capture.leave();
+                lifecycle::left(number);
+            }
             let capture = &mut self.capture;
             self.steps
                 .look(|of, start, end| capture.step(of, start, end));
@@ -94,6 +102,7 @@ impl Writer {
             if wanted.last && wanted.flush.is_some() {
                 // CUPTI may be taken down by now: it is left as it is.
                 std::mem::forget(self.capture);
+                lifecycle::gone();
                 return;
             }
             if self.refused {

@@ -83,7 +83,8 @@ pub(super) fn asks(generation: Generation, asker: Asker, now: Asked) {
             queue.marked = None;
         }
         (queue.asker, queue.generation, queue.now) = (asker, generation, now);
-        if let Some(device) = told.device {
+        // A program without fusion marks the runner itself.
+        if let Some(device) = told.device.filter(|_| launches::are_fused()) {
             queue.mark(device, now);
         }
     });
@@ -117,6 +118,7 @@ struct Observer;
 
 impl FusionObserver for Observer {
     fn registered(&self, operation: &OperationIr) {
+        launches::are_fused_from_now();
         with(|told| {
             let Some(queue) = told.queues.get(&StreamId::current().value) else {
                 return;
@@ -202,6 +204,7 @@ mod tests {
         on_the_server(910, |asker| {
             let generation = Generation::next();
             let operations = [1, 2, 3, 4].map(operation);
+            launches::are_fused_from_now();
             asks(generation, asker, FORWARD);
             operations[..2]
                 .iter()

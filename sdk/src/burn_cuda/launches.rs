@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const QUEUES: usize = 256;
 
 static ISSUED: [AtomicU64; QUEUES] = [const { AtomicU64::new(0) }; QUEUES];
+/// Launches of all threads but the runners.
+static OTHERS: AtomicU64 = AtomicU64::new(0);
 /// Launches come from Burn's fusion, long after their operations were asked for.
 static FUSED: AtomicBool = AtomicBool::new(false);
 static WATCHED: Mutex<bool> = Mutex::new(false);
@@ -23,24 +25,43 @@ impl LaunchObserver for Counter {
     fn launched(&self, _kernel: &'static str) {
         let queue = StreamId::current().value as usize % QUEUES;
         ISSUED[queue].fetch_add(1, Ordering::Relaxed);
-        if is_fusion() {
-            FUSED.store(true, Ordering::Relaxed);
+        match launcher() {
+            Launcher::Runner => super::tuning::launched(OTHERS.load(Ordering::Relaxed)),
+            launcher => {
+                OTHERS.fetch_add(1, Ordering::Relaxed);
+                if launcher == Launcher::Fusion {
+                    FUSED.store(true, Ordering::Relaxed);
+                }
+            }
         }
     }
 }
 
-/// Whether this thread is the one on which Burn's fusion runs.
-fn is_fusion() -> bool {
+/// Whose thread this is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Launcher {
+    Program,
+    /// Burn's fusion.
+    Fusion,
+    /// A runner, which launches by itself only to measure.
+    Runner,
+}
+
+fn launcher() -> Launcher {
     thread_local! {
-        static IS: Cell<Option<bool>> = const { Cell::new(None) };
+        static IS: Cell<Option<Launcher>> = const { Cell::new(None) };
     }
     IS.with(|is| {
         is.get().unwrap_or_else(|| {
-            let named = std::thread::current()
-                .name()
-                .is_some_and(|name| name.starts_with("DSU-"));
-            is.set(Some(named));
-            named
+            let thread = std::thread::current();
+            let starts = |prefix| thread.name().is_some_and(|name| name.starts_with(prefix));
+            let launcher = match (starts("DSU-"), starts("DSD-")) {
+                (true, _) => Launcher::Fusion,
+                (_, true) => Launcher::Runner,
+                _ => Launcher::Program,
+            };
+            is.set(Some(launcher));
+            launcher
         })
     })
 }
@@ -65,6 +86,12 @@ pub(super) fn watch() -> bool {
 /// Launches that were asked for on `queue` so far.
 pub(super) fn issued(queue: StreamId) -> u64 {
     ISSUED[queue.value as usize % QUEUES].load(Ordering::Relaxed)
+}
+
+/// Launches come from Burn's fusion.
+#[cfg(feature = "burn-fusion")]
+pub(super) fn are_fused_from_now() {
+    FUSED.store(true, Ordering::Relaxed);
 }
 
 /// Whether launches come from Burn's fusion.

@@ -16,6 +16,7 @@ mod fusion;
 mod launches;
 mod phases;
 mod runners;
+mod tuning;
 mod windows;
 
 pub(crate) use phases::{begins, ends};
@@ -25,8 +26,8 @@ use gpustall_cuda::EventSink;
 use gpustall_trace::{EventRef, MonoTime};
 use std::time::Duration;
 
-/// How long the start of a session waits for a runner, which first does what is in its queue, so that
-/// the first step is marked.
+/// How long the start of a session waits until the runners that are there are idle and marked, so that the
+/// first step is.
 const START_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a session knows of Burn's runners.
@@ -54,14 +55,17 @@ impl Runners {
             #[cfg(feature = "burn-fusion")]
             _fusion: fusion::watch(),
         };
-        runners.found.look();
-        runners::wait(START_WITHIN);
+        runners.found.start(START_WITHIN);
         runners
     }
 
     /// Looks again, and writes what came.
     pub(crate) fn poll(&mut self, sink: &mut dyn EventSink) {
-        self.found.look();
+        if self.found.look() > 0 {
+            let text = "With Burn's fusion, device operations are tied to phases only on the first device and on \
+                        those that were used, and idle, when the session started.";
+            sink.push(&EventRef::Note { text });
+        }
         self.windows.write(sink);
         if launches::are_fused() && !std::mem::replace(&mut self.told_fused, true) {
             let text = "Burn's fusion runs operations later than they were asked for: device operations \

@@ -94,7 +94,7 @@ fn mark(generation: Generation, asked: Asked) {
         #[cfg(feature = "burn-fusion")]
         if runner.fused {
             let server = DeviceHandle::<super::fusion::Server>::new(runner.device);
-            return server.submit(move |_| super::fusion::asks(generation, asker, asked));
+            server.submit(move |_| super::fusion::asks(generation, asker, asked));
         }
         // What fusion launches is not in order with what this thread queues here.
         if !launches::are_fused() {
@@ -114,6 +114,7 @@ pub(super) fn mark_runner(
 ) {
     // A handle is not kept: a device whose handles live cannot be shut down.
     DeviceHandle::<runners::Marks>::new(device).submit(move |_| {
+        super::tuning::over();
         let mut args = Vec::with_capacity(5);
         args.push((arg::THREAD, Text::U64(asker.thread.0.into())));
         args.push((arg::QUEUE, Text::U64(asker.queue.value)));

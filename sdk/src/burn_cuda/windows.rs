@@ -54,7 +54,8 @@ pub fn device_phase<O: Send + 'static>(
     // Burn hands back either what `work` returned or an error, and may not have called it at all.
     let mut work = Some(work);
     let mut output = None;
-    let profiled = device.profile(|| output = work.take().map(|work| work()));
+    let profiled =
+        device.profile(|| output = super::tuning::measures(|| work.take().map(|work| work())));
     if let Ok(((), duration)) = profiled
         && duration.timing_method() == TimingMethod::Device
     {

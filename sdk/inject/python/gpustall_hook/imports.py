@@ -6,6 +6,7 @@ import sys
 MARKED = {
     "torch.utils.data.dataloader": "dataloader",
     "torch.optim.optimizer": "optimizer",
+    "torch.autograd.profiler": "profiler",
 }
 
 

@@ -31,19 +31,31 @@ struct Call { /* CUpti_ActivityAPI */
     uint32_t process, thread, correlation, returned;
 };
 
-uint32_t cuptiActivityEnable(uint32_t kind) { (void)kind; return 0; }
-uint32_t cuptiActivityDisable(uint32_t kind) { (void)kind; return 0; }
+/* What a test looks at, and changes, by these names. */
+#ifndef ANSWER
+#define ANSWER 0
+#endif
+int answer = ANSWER; /* what cuptiSubscribe says; 39: another profiler is there */
+int subscribers, refused; /* that are there, and that were not let in */
+int flushes, switches; /* calls of these since the process began */
+uint64_t stand_in_time(void) { return timestamp(); }
+
+uint32_t cuptiActivityEnable(uint32_t kind) { (void)kind; switches += 1; return 0; }
+uint32_t cuptiActivityDisable(uint32_t kind) { (void)kind; switches += 1; return 0; }
 uint32_t cuptiSetThreadIdType(uint32_t type) { (void)type; return 0; }
 uint32_t cuptiGetVersion(uint32_t *version) { *version = 130000; return 0; }
-uint32_t cuptiUnsubscribe(void *subscriber) { (void)subscriber; return 0; }
+uint32_t cuptiUnsubscribe(void *subscriber) { (void)subscriber; subscribers -= 1; return 0; }
 uint32_t cuptiGetResultString(uint32_t code, const char **text) { (void)code; *text = "CUPTI_ERROR_STAND_IN"; return 0; }
 
-#ifndef ANSWER
-#define ANSWER 0 /* what cuptiSubscribe says; 39: another profiler is there */
-#endif
 uint32_t cuptiSubscribe(void **subscriber, const void *callback, void *data) {
     (void)callback; (void)data; *subscriber = &next;
-    return ANSWER;
+    *(answer ? &refused : &subscribers) += 1;
+    return answer;
+}
+
+uint32_t cuptiEnableCallback(uint32_t on, void *subscriber, uint32_t domain, uint32_t number) {
+    (void)on; (void)subscriber; (void)domain; (void)number;
+    return 0;
 }
 
 uint32_t cuptiActivityRegisterCallbacks(Requested r, Completed c) { requested = r; completed = c; return 0; }
@@ -66,6 +78,7 @@ uint32_t cuptiActivityGetNumDroppedRecords(void *context, uint32_t stream, size_
 uint32_t cuptiActivityFlushAll(uint32_t flag) {
     uint8_t *buffer = NULL; size_t size = 0, most = 0;
     (void)flag;
+    flushes += 1;
     requested(&buffer, &size, &most);
     if (!buffer || size < 2 * RECORD) return 0;
     uint64_t now = timestamp();
