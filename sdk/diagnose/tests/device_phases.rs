@@ -218,29 +218,16 @@ fn without_marks_the_calling_thread_says_the_innermost_phase() {
         b.step("train", 0, step, 100, (at, at + LENGTH));
         b.phase(main, "train", (at + 10, at + 400));
         b.phase(main, "forward", (at + 20, at + 100));
-        let id = step * 10 + 1;
-        b.launch(main, stream, id, (at + 30, at + 34), (at + 40, at + 140));
-        b.launch(
-            main,
-            stream,
-            id + 1,
-            (at + 110, at + 114),
-            (at + 140, at + 200),
-        );
-        b.launch(
-            other,
-            stream,
-            id + 2,
-            (at + 120, at + 124),
-            (at + 200, at + 230),
-        );
-        b.launch(
-            main,
-            stream,
-            id + 3,
-            (at + 500, at + 504),
-            (at + 510, at + 530),
-        );
+        let launches = [
+            (main, 30, (40, 140)),
+            (main, 110, (140, 200)),
+            (other, 120, (200, 230)),
+            (main, 500, (510, 530)),
+        ];
+        for (id, (thread, call, run)) in (step * 10 + 1..).zip(launches) {
+            let (call, run) = ((at + call, at + call + 4), (at + run.0, at + run.1));
+            b.launch(thread, stream, id, call, run);
+        }
     }
     let mut trace = b.build(STEPS * LENGTH);
     let report = diagnose(&trace);
