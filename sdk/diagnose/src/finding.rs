@@ -272,12 +272,16 @@ impl Run<'_> {
         loaders.first().copied().filter(|_| loaders.len() == 1)
     }
 
-    /// Mean steady step without any wait for this loader.
+    /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
+    /// charged to.
     fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        let waits = stalls.filter(|stall| {
-            let (cause, of) = group_of(self.timeline, stall);
-            cause.is_data() && of == loader
+        let waits = stalls.filter(|stall| match stall.source {
+            Source::Wait(i) => {
+                let wait = self.timeline.waits.get(i);
+                wait.is_some_and(|wait| Some(wait.loader) == loader)
+            }
+            _ => false,
         });
         let waits: Vec<&Stall> = waits.collect();
         let steps = self.steps.without(self.trainers, &waits, self.device)?;

@@ -41,9 +41,12 @@ pub(crate) fn worth(
         false => "time of the whole window per step",
     };
     let pipelined = facts.pipelined_step().filter(|_| without.steady);
-    let best = without
-        .predicted
-        .min(pipelined.unwrap_or(without.predicted));
+    // Where every batch is ready, no time is left in next(), whatever else that is charged to.
+    let ready = facts
+        .rest
+        .filter(|_| without.steady && facts.is_of_all_waits());
+    let shortest = [pipelined, ready].into_iter().flatten().min();
+    let best = without.predicted.min(shortest.unwrap_or(without.predicted));
     let at_best = format!("{}; {mean}{least}", granted(facts));
     let with_workers = remedy
         .workers
@@ -113,7 +116,7 @@ fn granted(facts: &Facts<'_>) -> String {
             }
         }
         _ if facts.is_of_ends() => "if the next() that ends an epoch took no time".to_owned(),
-        _ if facts.part < ALL => format!(
+        _ if !facts.is_of_all_waits() => format!(
             "if this cause of the waits, {} of them, were gone",
             percent(facts.part)
         ),
@@ -127,6 +130,12 @@ impl Facts<'_> {
     fn is_of_recording(&self) -> bool {
         let short_of_cpus = matches!(self.cause, Cause::HostPreempted | Cause::DataContended);
         short_of_cpus && self.kernel.by_recording()
+    }
+
+    /// Whether it is of all that the waits for the loader are charged to, but for what holds the thread
+    /// that takes batches up itself.
+    fn is_of_all_waits(&self) -> bool {
+        self.cause.is_batch() && !self.is_of_ends() && self.part >= ALL
     }
 
     /// The step without what this finding charges, where batches are made while the trainer is at

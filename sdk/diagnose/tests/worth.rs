@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::kernel::blocked;
+use common::kernel::{blocked, preempted};
 use common::planted::{PLANT, run};
 use common::{Builder, V, in_process};
 use gpustall_diagnose::{Cause, Finding, Report, diagnose};
@@ -245,4 +245,43 @@ fn one_remedy_for_two_causes_is_worth_its_gain_once() {
         worth(&report, 1).starts_with("at best a step of 40.0 ms instead of 50.0 ms"),
         "{report}"
     );
+}
+
+/// Batches made in process in 30 ms of computing, of which another program has the CPU for 10 ms more, and
+/// 8 ms of the rest of the step.
+#[test]
+fn the_rest_of_a_step_has_no_time_in_next_whatever_that_is_charged_to() {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 4;
+    let main = b.thread(100, "main");
+    let mut at = 100_000;
+    for step in 0..60 {
+        let get = (at, at + 40_000);
+        b.step("train", 0, step, 100, (at, get.1 + 8_000));
+        b.wait(main, "train", (0, step), Some((step, 100)), get);
+        b.stage(main, cat::DATA_GET, step, Some(30_000), get);
+        b.off(100, preempted("spinner", 900), (at + 10_000, at + 20_000));
+        at = get.1 + 8_000;
+    }
+    b.watch(100, (0, at), &[]);
+    let report = diagnose(&b.build(at));
+    let mut findings = report.findings.iter();
+    let data = findings.find(|of| of.cause == Cause::DataCompute);
+    let data = data.expect("batches are computed");
+    assert!(
+        data.remedy.contains("the rest of a step 8.00 ms"),
+        "{report}"
+    );
+    assert_eq!(data.evidence["step_without_wait_ns"], 8e6, "{report}");
+    assert_eq!(data.step_without_loss_ns, Some(8_000_000), "{report}");
+    let granted = "if every batch were ready when asked for; ";
+    assert!(
+        data.without_loss_assumption.starts_with(granted),
+        "{report}"
+    );
+    // With a CPU at any time the batches are still made in the step.
+    let mut findings = report.findings.iter();
+    let preempted = findings.find(|of| of.cause == Cause::HostPreempted);
+    let preempted = preempted.expect("another program has the CPU");
+    assert_eq!(preempted.predicted_step_ns, Some(38_000_000), "{report}");
 }
