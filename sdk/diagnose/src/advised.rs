@@ -2,6 +2,7 @@
 
 use crate::framework::Framework;
 use crate::links::percent;
+use crate::need::Need;
 use crate::remedy::Facts;
 use crate::report::{Worker, WorkerCount};
 use crate::worker_counts::{NEAR_ENOUGH, NO_SHORTER, enough, is_cut_off};
@@ -37,9 +38,9 @@ impl Facts<'_> {
         let more = self.cpus > 0 && workers > u64::from(self.cpus);
         if let Some(waits) = waits().filter(|_| more) {
             about += &format!(
-                " {workers} workers are more than the {} CPUs of this job, and help all the same: a worker \
+                " {workers} workers are more than {} of this job, and help all the same: a worker \
                  does not compute for {} of the time that a batch takes, and needs no CPU meanwhile.",
-                self.cpus,
+                self.the_cpus(),
                 percent(waits)
             );
         }
@@ -47,6 +48,30 @@ impl Facts<'_> {
             about += " PyTorch will warn that it suggests no more workers than CPUs.";
         }
         about
+    }
+
+    /// More workers than there are, where they are predicted to make a step shorter, and what they reach.
+    /// The prediction counts more than that workers wait for a CPU: they may share the CPUs otherwise.
+    pub(crate) fn more_gain(&self) -> Option<(Need, WorkerCount)> {
+        let need = self.need().filter(|need| need.gains)?;
+        let then = need.then?;
+        (need.workers > self.have).then_some((need, then))
+    }
+
+    /// `do not help`, or `help little: with 3 a step of 9.50 ms is predicted`, of more workers, where they do
+    /// not gain enough to be advised.
+    pub(crate) fn little_help(&self) -> String {
+        let best = enough(&self.counts).filter(|best| best.workers > self.have);
+        best.map_or_else(
+            || "do not help".to_owned(),
+            |best| {
+                format!(
+                    "help little: with {} a step {} is predicted",
+                    best.workers,
+                    best.in_words()
+                )
+            },
+        )
     }
 
     /// What to change where more workers than there are help nothing; `None` if they may help.
@@ -63,7 +88,8 @@ impl Facts<'_> {
             ));
         }
         if self.crowded {
-            return Some(format!("{cheaper}. More workers do not help.{no_cpu}"));
+            let help = self.little_help();
+            return Some(format!("{cheaper}. More workers {help}.{no_cpu}"));
         }
         let of = |count: &&WorkerCount| count.workers == self.have;
         let now = self.counts.iter().find(of)?;

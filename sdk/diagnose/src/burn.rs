@@ -78,9 +78,9 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
         format!("{first}. Or {cheaper}.").into()
     } else {
         format!(
-            "{cheaper}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+            "{cheaper}. Workers would need {} that this job may use: {cost}, so \
              {:.1} beside {}.",
-            facts.cpus,
+            facts.more_cpus(),
             need.cpus,
             facts.trainers_own("the trainer")
         )
@@ -107,7 +107,7 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         .into();
     }
     let more = facts.need().filter(|need| need.workers > have);
-    match more.filter(|_| !facts.crowded) {
+    match more.filter(|need| need.gains || !facts.crowded) {
         Some(need) if need.fits => {
             let text = format!(
                 ".num_workers({}) instead of {have}: {}, so {:.1} CPUs beside {}{}. Or {cheaper}.",
@@ -139,9 +139,9 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
                 .into()
         }
         Some(need) => format!(
-            "{cheaper}. More workers would need more CPUs than the {} that this job may use: {}, \
+            "{cheaper}. More workers would need {} that this job may use: {}, \
              so {:.1} beside {}.",
-            facts.cpus,
+            facts.more_cpus(),
             need.cost(),
             need.cpus,
             facts.trainers_own("the trainer")
@@ -166,7 +166,8 @@ pub(crate) fn worker_limit(
     cheaper: &str,
 ) -> Remedy {
     let best = enough(&facts.counts);
-    match best.filter(|best| best.workers > have && !facts.crowded) {
+    let may = !facts.crowded || facts.more_gain().is_some();
+    match best.filter(|best| best.workers > have && may) {
         Some(best) => {
             let text = format!(
                 "{} instead of {have}: all workers are busy and CPUs are free, a step {} is \
@@ -187,9 +188,10 @@ pub(crate) fn worker_limit(
         )
         .into(),
         None if best.is_some_and(|best| best.cpus_are_the_limit) => format!(
-            "{cheaper}. More workers would make no step shorter: with {have} the {} CPUs that this job \
-             may use are the limit already.",
-            facts.cpus
+            "{cheaper}. More workers would make no step shorter: with {have} {} that this job may use \
+             {} the limit already.",
+            facts.the_cpus(),
+            if facts.cpus == 1 { "is" } else { "are" }
         )
         .into(),
         None if best.is_some() => {
@@ -206,11 +208,17 @@ pub(crate) fn worker_limit(
 /// Workers that are short of CPUs: more of them make no batch sooner.
 fn contended(facts: &Facts<'_>, have: u64, share: f64) -> Remedy {
     let cheaper = cheaper(facts);
+    if let Some((need, then)) = facts.more_gain() {
+        let set = format!("{} instead of {have}", num_workers(need.workers));
+        let text = facts.more_although_contended(&set, &need, &then, share);
+        return Remedy::with_workers(format!("{text} Or {cheaper}."), need.workers);
+    }
     let why = format!(
         "the workers were ready to run and waited for a CPU for {} of their get and collate{}, so \
-         more of them do not help",
+         more of them {}",
         percent(share),
         may_use(facts.cpus),
+        facts.little_help(),
     );
     let room = match facts.fitting() {
         _ if facts.kernel.foreign_holder().is_some() => {

@@ -6,6 +6,7 @@ use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::need::Need;
 use crate::remedy::{Facts, Remedy};
+use crate::rules::WORKERS_BUSY_SHARE;
 use gpustall_trace::Nanos;
 
 /// For a data set that is indexed.
@@ -72,16 +73,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     {
         return contended(facts, share);
     }
-    if facts.cause == Cause::DataCompute {
-        return format!(
-            "{cheaper}; the workers compute, and there is no CPU for one more, or they are not all busy."
-        )
-        .into();
-    }
-    let more = facts
-        .need()
-        .filter(|need| need.gains && need.workers > have && !facts.crowded);
-    if let (Some(need), Some(then)) = (more, more.and_then(|need| need.then)) {
+    if let Some((need, then)) = facts.more_gain() {
         let text = format!(
             "num_workers={}{}: {}; a step {} is predicted. Or {cheaper}.",
             need.workers,
@@ -90,6 +82,9 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
             then.in_words()
         );
         return Remedy::with_workers(text, need.workers);
+    }
+    if facts.cause == Cause::DataCompute {
+        return format!("{cheaper}; {}.", no_more_compute(facts)).into();
     }
     if let Some(text) = facts.no_more(cheaper) {
         return text.into();
@@ -104,9 +99,30 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     .into()
 }
 
+/// Why no more workers are advised where those there are compute.
+fn no_more_compute(facts: &Facts<'_>) -> String {
+    match facts.busy() {
+        None => "the workers compute".to_owned(),
+        Some(busy) if busy < WORKERS_BUSY_SHARE => format!(
+            "the workers compute, and are not all busy: on average one makes batches for {} of the window",
+            percent(busy)
+        ),
+        Some(_) if facts.if_free().is_some() => format!(
+            "the workers compute, and there is no CPU for one more: {}",
+            facts.others_keep()
+        ),
+        Some(_) => "the workers compute, and there is no CPU for one more".to_owned(),
+    }
+}
+
 /// Workers that are short of CPUs.
 fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
     let cheaper = cheaper(facts);
+    if let Some((need, then)) = facts.more_gain() {
+        let set = format!("num_workers={}{}", need.workers, instead(facts.have));
+        let text = facts.more_although_contended(&set, &need, &then, share);
+        return Remedy::with_workers(format!("{text} Or {cheaper}."), need.workers);
+    }
     let fitting = facts.fitting().filter(|&fitting| fitting < facts.have);
     let who = match (facts.kernel.foreign_holder(), fitting) {
         (Some(who), _) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
@@ -121,8 +137,9 @@ fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
     };
     let text = format!(
         "{change}: the workers were ready to run and waited for a CPU for {} of \
-         their time in a batch, so more of them do not help.{who} Or {cheaper}.",
-        percent(share)
+         their time in a batch, so more of them {}.{who} Or {cheaper}.",
+        percent(share),
+        facts.little_help()
     );
     Remedy::of_fewer(text)
 }
@@ -158,9 +175,9 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
     }
     if !need.fits {
         return format!(
-            "{cheaper}. Workers would need more CPUs than the {} that this job may use: {cost}, so \
+            "{cheaper}. Workers would need {} that this job may use: {cost}, so \
              {:.1} beside {}.",
-            facts.cpus,
+            facts.more_cpus(),
             need.cpus,
             facts.trainers_own("the training thread")
         )
@@ -168,6 +185,7 @@ fn in_process(facts: &Facts<'_>) -> Remedy {
     }
     let free = match facts.cpus {
         0 => ", if so many CPUs are free".to_owned(),
+        1 => " (this job may use one CPU)".to_owned(),
         cpus => format!(" (this job may use {cpus} CPUs)"),
     };
     let text = format!(

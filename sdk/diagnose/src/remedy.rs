@@ -216,9 +216,7 @@ impl Facts<'_> {
     /// for a disk or a peer needs no CPU, and one is predicted to be worth something.
     fn with_readers(&self, told: String) -> Remedy {
         let reads = self.cause == Cause::DataIo && !self.kernel.disk_is_limit();
-        let need = self
-            .need()
-            .filter(|need| reads && need.gains && !self.crowded);
+        let need = self.need().filter(|need| reads && need.gains);
         let Some(need) = need.filter(|need| need.workers > self.have) else {
             return told.into();
         };

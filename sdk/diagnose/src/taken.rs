@@ -1,5 +1,7 @@
 //! What other programs' use of the CPUs changes: workers that find none free are no help.
 
+use crate::kernel_advice::RECORDING_BESIDE;
+use crate::links::percent;
 use crate::need::{MIN_GAIN, Need};
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
@@ -18,8 +20,48 @@ impl Facts<'_> {
     /// the sidecar counts it, and it is one of them.
     pub(crate) fn others_keep(&self) -> String {
         format!(
-            "other programs (gpustall's sidecar included) keep {:.1} of the {} CPUs that this job may use busy",
-            self.taken_cpus, self.cpus
+            "other programs (gpustall's sidecar included) keep {:.1} of {} that this job may use busy",
+            self.taken_cpus,
+            self.the_cpus()
+        )
+    }
+
+    /// `the 4 CPUs`, or `the one CPU`.
+    pub(crate) fn the_cpus(&self) -> String {
+        match self.cpus {
+            1 => "the one CPU".to_owned(),
+            cpus => format!("the {cpus} CPUs"),
+        }
+    }
+
+    /// `more CPUs than the 4`, or `more than the one CPU`.
+    pub(crate) fn more_cpus(&self) -> String {
+        match self.cpus {
+            1 => "more than the one CPU".to_owned(),
+            cpus => format!("more CPUs than the {cpus}"),
+        }
+    }
+
+    /// What to change where workers wait for a CPU, and more of them are predicted to gain all the same;
+    /// `set` says how to have so many.
+    pub(crate) fn more_although_contended(
+        &self,
+        set: &str,
+        need: &Need,
+        then: &WorkerCount,
+        share: f64,
+    ) -> String {
+        let who = match self.kernel.foreign_holder() {
+            Some(who) => format!(" {who} had the CPU meanwhile: stop it, or move it elsewhere."),
+            None if self.kernel.by_recording() => RECORDING_BESIDE.to_owned(),
+            None => String::new(),
+        };
+        format!(
+            "{set}: a step {} is predicted, although the workers were ready to run and waited for a CPU \
+             for {} of their time in a batch; {}.{who}",
+            then.in_words(),
+            percent(share),
+            need.cost()
         )
     }
 

@@ -2,10 +2,10 @@
 
 mod common;
 
-use common::Builder;
 use common::kernel::{blocked, preempted};
-use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::vocab::cat;
+use common::{Builder, V};
+use gpustall_diagnose::{Cause, Finding, Report, diagnose};
+use gpustall_trace::vocab::{PYTORCH, arg, cat};
 
 const STEP: u64 = 20_000;
 const STEPS: u64 = 60;
@@ -108,5 +108,119 @@ fn more_workers_are_advised_only_where_they_are_predicted_to_be_faster() {
             let raises = told.contains("raise num_workers") || told.contains("instead of 2");
             assert!(!raises || more <= 0.98 * now, "{report}");
         }
+    }
+}
+
+/// Batches of 30 ms and so many workers that share their CPUs with another program, in a program of PyTorch: a
+/// worker waits for one for a third of a batch, computes for `cpu` microseconds of it, and sleeps else.
+fn short_of_cpus(workers: u64, cpus: u32, cpu: u64) -> Report {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = cpus;
+    let main = b.thread(100, "main");
+    let tracks: Vec<_> = (0..workers)
+        .map(|i| b.thread(101 + i as u32, &format!("worker-{i}")))
+        .collect();
+    b.trace.strings.intern(arg::FRAMEWORK);
+    b.trace.strings.intern(PYTORCH);
+    // Each worker makes its batch while the others do, and all are taken in turn.
+    let each = 30_000 / workers;
+    for batch in 0..STEPS {
+        let (start, on) = (100_000 + batch * each, (batch % workers) as usize);
+        let made = start + each - 2_000;
+        b.step("train", 0, batch, 100, (start, start + each));
+        let tid = 101 + on as u32;
+        b.wait(main, "train", (0, batch), Some((batch, tid)), (start, made));
+        let args = [
+            (arg::BATCH, V::N(batch)),
+            (arg::ITEMS, V::N(64)),
+            (arg::CPU_NS, V::N(cpu * 1000)),
+            (arg::RUNNABLE_NS, V::N(10_000_000)),
+        ];
+        let get = (made - 29_900, made);
+        b.slice(tracks[on], cat::DATA_GET, cat::DATA_GET, get, &args);
+    }
+    diagnose(&b.build(100_000 + STEPS * each))
+}
+
+/// What is predicted with so many workers, in milliseconds.
+fn predicted(finding: &Finding, workers: u64) -> f64 {
+    let mut counts = finding.worker_counts.iter();
+    let of = counts.find(|count| count.workers == workers);
+    of.expect("it is predicted").predicted_step_ns as f64 / 1e6
+}
+
+#[test]
+fn what_is_said_of_more_workers_that_wait_for_a_cpu_follows_their_predicted_steps() {
+    let report = short_of_cpus(1, 4, 10_000);
+    let finding = &report.findings[0];
+    assert_eq!(finding.cause, Cause::DataContended, "{report}");
+    assert!(
+        predicted(finding, 2) < 0.9 * predicted(finding, 1),
+        "{report}"
+    );
+    let told = &finding.remedy;
+    assert!(told.contains(" instead of 1: a step of "), "{report}");
+    assert!(told.contains("waited for a CPU for 33 %"), "{report}");
+    assert!(!report.to_string().contains("not help"), "{report}");
+    assert!(!report.to_string().contains("no CPU for more"), "{report}");
+    assert!(
+        finding.predicted_step_ns < finding.step_ns,
+        "with them it is shorter: {report}"
+    );
+    // On one CPU that they fill they gain nothing.
+    let report = short_of_cpus(1, 1, 19_900);
+    let finding = &report.findings[0];
+    assert_eq!(finding.cause, Cause::DataContended, "{report}");
+    assert!(
+        predicted(finding, 2) > 0.9 * predicted(finding, 1),
+        "{report}"
+    );
+    let told = &finding.remedy;
+    let no = told.contains("more of them do not help") || told.contains("help little: with");
+    assert!(no && told.starts_with("more CPUs"), "{report}");
+}
+
+/// Two workers, watched, that make batches in 18 ms of computing; `busy`: as fast as they can.
+fn compute(busy: bool) -> Report {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 2;
+    let main = b.thread(100, "main");
+    let workers = [b.thread(101, "worker-0"), b.thread(102, "worker-1")];
+    b.trace.strings.intern(arg::FRAMEWORK);
+    b.trace.strings.intern(PYTORCH);
+    let step = if busy { 9_000 } else { 18_000 };
+    for batch in 0..STEPS {
+        let (start, on) = (100_000 + batch * step, (batch % 2) as usize);
+        let tid = 101 + on as u32;
+        let made = start + step - 1_000;
+        b.step("train", 0, batch, 100, (start, start + step));
+        b.wait(main, "train", (0, batch), Some((batch, tid)), (start, made));
+        b.off(100, blocked("poll", "poll_schedule_timeout"), (start, made));
+        let get = (made - 17_900, made);
+        b.stage(workers[on], cat::DATA_GET, batch, Some(17_900), get);
+    }
+    for tid in [100, 101, 102] {
+        b.watch(tid, (0, 100_000 + STEPS * step), &[]);
+    }
+    diagnose(&b.build(100_000 + STEPS * step))
+}
+
+#[test]
+fn of_workers_that_compute_it_is_said_whether_they_are_busy_or_without_a_cpu() {
+    for (busy, why) in [
+        (
+            true,
+            "the workers compute, and there is no CPU for one more",
+        ),
+        (
+            false,
+            "the workers compute, and are not all busy: on average one makes batches for 50 %",
+        ),
+    ] {
+        let report = compute(busy);
+        let finding = &report.findings[0];
+        assert_eq!(finding.cause, Cause::DataCompute, "{report}");
+        assert!(finding.remedy.contains(why), "{report}");
+        assert!(!finding.remedy.contains("or they are"), "{report}");
     }
 }
