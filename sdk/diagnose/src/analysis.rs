@@ -17,7 +17,7 @@ use crate::verdict::Beside;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
 use crate::workers::{Hand, shortage};
-use crate::{evidence, loaders, ranks, verdict, workers};
+use crate::{evidence, loaders, ranks, taken, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
 
@@ -105,6 +105,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
     let findings = if judges { run.findings() } else { Vec::new() };
     let cut_off = run.cut_off();
+    let starved = taken::note(&loaders);
     let loaders: Vec<Loader> = loaders.into_iter().map(|facts| facts.row).collect();
     let (threads, processes) = tables(timeline, trainers);
     let rows = phases::rows(timeline, devices, judged);
@@ -149,6 +150,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         .iter()
         .all(|trainer| timeline.kernel.get(trainer.tid).is_some());
     add_notes(&mut report, job::lost_pipeline(trace), watched);
+    report.notes.extend(starved.filter(|_| !watched));
     if timeline.steps_of_loop {
         report.notes.push(STEPS_OF_LOOP.to_owned());
     }

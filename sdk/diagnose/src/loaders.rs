@@ -41,6 +41,16 @@ pub(crate) struct LoaderFacts {
     pub(crate) disk: Option<Disk>,
 }
 
+impl LoaderFacts {
+    /// Where the threads that take batches make them themselves: share of that in which they waited for a
+    /// CPU, if it is known.
+    pub(crate) fn starved(&self) -> Option<f64> {
+        let in_process = self.row.in_process == Some(true);
+        let (made, ready) = self.production.zip(self.production_ready)?;
+        in_process.then(|| ready.share_of(made))
+    }
+}
+
 /// The loaders that were waited for in `judged`.
 pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFacts> {
     let mut waits_of: BTreeMap<LoaderKey, Vec<&Wait>> = BTreeMap::new();

@@ -92,7 +92,8 @@ impl Facts<'_> {
                 trainers: self.trainers as u64,
                 takers: self.takers.max(1) as u64,
                 cpus: self.cpus,
-                taken: self.taken_cpus,
+                taken: self.taken(),
+                least: self.got().unwrap_or(1.0),
                 batches: self.loader?.epoch_batches,
                 queue: match self.framework {
                     Framework::Burn => Queue::Shared(100),

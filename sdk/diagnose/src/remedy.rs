@@ -27,8 +27,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) framework: Framework,
     pub(crate) signs: Signs,
     pub(crate) kernel: KernelSigns,
-    /// CPUs that others kept busy.
-    pub(crate) taken_cpus: f64,
+    /// CPUs that others kept busy; `None` where it was not counted.
+    pub(crate) taken_cpus: Option<f64>,
     /// Share of the waits for the loader that this finding is, where the scheduler divides them.
     pub(crate) of_waits: Option<f64>,
     /// The same, whatever divides them; 1 for causes that are no waits for batches.

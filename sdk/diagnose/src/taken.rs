@@ -2,26 +2,60 @@
 
 use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
+use crate::loaders::LoaderFacts;
 use crate::need::{MIN_GAIN, Need};
 use crate::remedy::Facts;
 use crate::report::WorkerCount;
 use crate::worker_counts::{NEAR_ENOUGH, enough};
+use crate::workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 use gpustall_trace::Nanos;
 
 impl Facts<'_> {
+    /// CPUs that the threads got which take batches and make them themselves, where none was free for a
+    /// worker: they waited for one for much of that time, or the job has none beside theirs.
+    pub(crate) fn got(&self) -> Option<f64> {
+        let loader = self.loader.filter(|_| self.in_process)?;
+        let waited = loader.starved()?;
+        let takers = self.takers.max(1) as f64;
+        let none = waited >= CONTENDED_MIN_RUNNABLE_SHARE || f64::from(self.cpus) <= takers;
+        let (ran, ready) = loader.production_cpu.zip(loader.production_ready)?;
+        let wanted = ran + ready;
+        let got = (ran.share_of(wanted) * takers).min(f64::from(self.cpus));
+        (none && ran > Nanos::ZERO).then_some(got)
+    }
+
+    /// CPUs that others keep busy: as it was counted, or else what threads that wait for one do not get.
+    pub(crate) fn taken(&self) -> f64 {
+        let got = self.got().map(|got| f64::from(self.cpus) - got);
+        self.taken_cpus.or(got).unwrap_or(0.0).max(0.0)
+    }
+
     /// What would be predicted if others kept no CPU busy, where that is why no step is shorter.
     pub(crate) fn if_free(&self) -> Option<&WorkerCount> {
         let now = enough(&self.counts)?.predicted_step_ns as f64;
         let free = enough(&self.counts_if_free)?;
-        (free.predicted_step_ns as f64 <= now * (1.0 - NEAR_ENOUGH)).then_some(free)
+        let then = free.predicted_step_ns as f64 / (1.0 - NEAR_ENOUGH);
+        // Who makes batches in the step itself is faster on free CPUs too.
+        let ready = self.loader.and_then(|loader| loader.production_ready);
+        let alone = self.steady.filter(|_| self.in_process);
+        let alone = alone.map(|step| (step - ready.unwrap_or_default()).get() as f64);
+        (then <= now && alone.is_none_or(|alone| then <= alone)).then_some(free)
     }
 
     /// `other programs (gpustall's sidecar included) keep 1.2 of the 2 CPUs that this job may use busy`: only
-    /// the sidecar counts it, and it is one of them.
+    /// the sidecar counts it, and it is one of them. Without it, what threads measure about themselves.
     pub(crate) fn others_keep(&self) -> String {
+        let waited = self.loader.and_then(LoaderFacts::starved);
+        if let Some(waited) = waited.filter(|_| self.taken_cpus.is_none()) {
+            return format!(
+                "who makes the batches waits for a CPU for {} of that time, so none that this job may use is \
+                 free",
+                percent(waited)
+            );
+        }
         format!(
             "other programs (gpustall's sidecar included) keep {:.1} of {} that this job may use busy",
-            self.taken_cpus,
+            self.taken(),
             self.the_cpus()
         )
     }
@@ -80,4 +114,20 @@ impl Facts<'_> {
             )
         })
     }
+}
+
+/// What is to be noted where a thread that takes batches makes them itself and is short of CPUs meanwhile.
+pub(crate) fn note(loaders: &[LoaderFacts]) -> Option<String> {
+    let enough = |of: &LoaderFacts| {
+        let share = of.starved()?;
+        let of_steps = share * of.row.wait_share.unwrap_or(1.0);
+        let short = share >= CONTENDED_MIN_RUNNABLE_SHARE;
+        (short && of_steps >= CONTENDED_MIN_WINDOW_SHARE).then_some(share)
+    };
+    let share = loaders.iter().filter_map(enough).reduce(f64::max)?;
+    Some(format!(
+        "The thread that makes batches in next() waited for a CPU for {} of that time: others compete for \
+         the CPUs that this job may use, and what counts as compute may be waiting for one too.",
+        percent(share)
+    ))
 }

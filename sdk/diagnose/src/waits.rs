@@ -23,8 +23,8 @@ pub(crate) struct Waits {
     crews: HashMap<LoaderKey, Crew>,
     /// CPUs that were free on average; `None` if it is not known how many there are.
     pub(crate) free_cpus: Option<f64>,
-    /// CPUs that others than the job's watched threads kept busy, where it was counted.
-    pub(crate) taken_cpus: f64,
+    /// CPUs that others than the job's watched threads kept busy; `None` where it was not counted.
+    pub(crate) taken_cpus: Option<f64>,
     /// How long a wait that did not end goes on at least to be a hang.
     hang: Nanos,
 }
@@ -73,14 +73,15 @@ impl Waits {
             crew.workers = together(workers.iter().filter(|hand| hand.loader == Some(loader)));
         }
         let own = own_cpus(timeline, window.span);
-        let used = used_cpus(timeline, window.span).unwrap_or(0.0).max(own);
+        let counted = used_cpus(timeline, window.span);
+        let used = counted.unwrap_or(0.0).max(own);
         let cpus = timeline.trace.meta.cpus;
         let known = cpus > 0 && !window.span.is_empty();
         Self {
             causes: wait_causes(timeline),
             crews,
             free_cpus: known.then(|| (f64::from(cpus) - used).max(0.0)),
-            taken_cpus: used - own,
+            taken_cpus: counted.map(|_| used - own),
             hang: job::hang(timeline),
         }
     }

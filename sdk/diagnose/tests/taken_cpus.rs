@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::Builder;
+use common::{Builder, V};
 use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::{PYTORCH, arg, cat};
 
@@ -78,4 +78,75 @@ fn the_limit_of_the_cpus_is_others_where_these_keep_a_part_of_them() {
     let told = &report.findings[0].remedy;
     let limit = format!("then the CPUs are the limit, since {OTHERS} keep 0.5 of the 2 CPUs");
     assert!(told.contains(&limit), "{report}");
+}
+
+/// Batches of 30 ms of computing that are made in process, for which the thread waits for a CPU for `ready`
+/// milliseconds more, by its own word; and 3 ms of the rest of the step.
+fn waits_for_cpu(cpus: u32, ready: u64, pytorch: bool) -> Report {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = cpus;
+    let main = b.thread(100, "main");
+    if pytorch {
+        b.trace.strings.intern(arg::FRAMEWORK);
+        b.trace.strings.intern(PYTORCH);
+    }
+    let mut at = 100_000;
+    for step in 0..60 {
+        let get = (at, at + 30_000 + ready * 1_000);
+        b.step("train", 0, step, 100, (at, get.1 + 3_000));
+        b.wait(main, "train", (0, step), Some((step, 100)), get);
+        let args = [
+            (arg::BATCH, V::N(step)),
+            (arg::ITEMS, V::N(64)),
+            (arg::CPU_NS, V::N(30_000_000)),
+            (arg::RUNNABLE_NS, V::N(ready * 1_000_000)),
+        ];
+        b.slice(main, cat::DATA_GET, cat::DATA_GET, get, &args);
+        at = get.1 + 3_000;
+    }
+    diagnose(&b.build(at))
+}
+
+const SHORT: &str =
+    "The thread that makes batches in next() waited for a CPU for 50 % of that time";
+
+#[test]
+fn on_the_one_cpu_of_a_job_no_worker_gains_however_long_the_thread_waits_for_it() {
+    for (pytorch, ready) in [(true, 30), (true, 5), (true, 0), (false, 30)] {
+        let report = waits_for_cpu(1, ready, pytorch);
+        let finding = &report.findings[0];
+        let step = (33 + ready) * 1_000_000;
+        assert_eq!(finding.step_ns, Some(step), "{report}");
+        for count in &finding.worker_counts {
+            let least = step as f64 * 0.98;
+            assert!(count.predicted_step_ns as f64 > least, "{report}");
+        }
+        let told = &finding.remedy;
+        let why = "Workers would need more than the one CPU that this job may use: ";
+        assert!(told.starts_with("make a batch cheaper"), "{report}");
+        assert!(told.contains(why), "{report}");
+        assert!(!report.to_string().contains("1 CPUs"), "{report}");
+        assert!(!report.to_string().contains("on free CPUs"), "{report}");
+        let noted = report.notes.iter().any(|note| note.starts_with(SHORT));
+        assert_eq!(noted, ready == 30, "{report}");
+    }
+}
+
+#[test]
+fn who_waits_for_a_cpu_by_its_own_word_has_none_free_for_workers_until_the_others_are_gone() {
+    let report = waits_for_cpu(2, 30, true);
+    let finding = &report.findings[0];
+    let told = &finding.remedy;
+    let reason = "free the CPUs first: who makes the batches waits for a CPU for 50 % of that time, so none \
+                  that this job may use is free";
+    assert!(told.starts_with(reason), "{report}");
+    assert!(told.contains("num_workers=2, persistent"), "{report}");
+    assert!(told.contains("a step of 16.5 ms"), "{report}");
+    assert!(!report.to_string().contains("other programs"), "{report}");
+    assert!(report.notes[0].starts_with(SHORT), "{report}");
+    // Who waits little for one has some free.
+    let report = waits_for_cpu(2, 2, true);
+    let limited = "a step of 16.5 ms is predicted, then the CPUs are the limit; ";
+    assert!(report.findings[0].remedy.contains(limited), "{report}");
+    assert!(report.notes.is_empty(), "{report}");
 }

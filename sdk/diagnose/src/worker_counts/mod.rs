@@ -31,6 +31,8 @@ pub(crate) struct Costs {
     /// CPUs that the job may use, and what of them others keep busy.
     pub(crate) cpus: u32,
     pub(crate) taken: f64,
+    /// CPUs that the job gets at least, whatever others keep busy.
+    pub(crate) least: f64,
     /// Batches of one epoch, and how many may wait for the trainer.
     pub(crate) batches: u64,
     pub(crate) queue: Queue,
@@ -107,7 +109,7 @@ impl Costs {
     fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
         let making = unhindered.get() / workers.max(1);
-        let free = (f64::from(self.cpus) - self.taken).max(1.0);
+        let free = (f64::from(self.cpus) - self.taken).max(self.least);
         let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
         let work = batches + self.rest.get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;

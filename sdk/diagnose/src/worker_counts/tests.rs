@@ -11,6 +11,7 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
         takers: 1,
         cpus,
         taken: 0.0,
+        least: 1.0,
         batches: 10_000,
         queue: Queue::Shared(100),
         reading: None,
