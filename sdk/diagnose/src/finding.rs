@@ -148,6 +148,11 @@ impl Run<'_> {
             let copied = self.steps.count.saturating_mul(devices.len()) as u64;
             least = bounded(prediction, proof.least_copy_time(copied));
         }
+        // Without the scheduler whole waits are charged: of them only that goes away.
+        let ready = self.ready_of_waits(cause, &tally, lost);
+        if let Some((prediction, ready)) = prediction.as_mut().zip(ready) {
+            prediction.only(ready);
+        }
         let of_waits = self.share_of_waits((cause, loader), lost);
         let names = self.names_of_devices(stalls, lost);
         let is_end = |stall: &&&Stall| match stall.source {
@@ -208,6 +213,7 @@ impl Run<'_> {
             taken_cpus: self.waits.taken_cpus,
             of_waits: of_waits.filter(|_| !self.timeline.kernel.is_empty()),
             part: of_waits.unwrap_or(1.0),
+            ready,
             numbers,
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
@@ -263,6 +269,13 @@ impl Run<'_> {
             without_loss_assumption: worth.without_loss_assumption,
         };
         Some((finding, remedy.fewer))
+    }
+
+    /// Share of whole waits, charged to workers that waited for a CPU, in which these did so.
+    fn ready_of_waits(&self, cause: Cause, tally: &Tally, lost: Nanos) -> Option<f64> {
+        let whole = cause == Cause::DataContended && self.timeline.kernel.is_empty();
+        let share = tally.runnable_share(on_worker).filter(|_| whole)?;
+        Some(share * tally.total(on_worker).share_of(lost).min(1.0))
     }
 
     /// The loader that has workers, if it is only one.

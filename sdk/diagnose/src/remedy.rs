@@ -33,6 +33,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) of_waits: Option<f64>,
     /// The same, whatever divides them; 1 for causes that are no waits for batches.
     pub(crate) part: f64,
+    /// Share of the loss in which workers waited for a CPU, where whole waits are charged to that.
+    pub(crate) ready: Option<f64>,
     /// Numbers about devices that the finding rests on.
     pub(crate) numbers: Vec<(&'static str, f64)>,
     pub(crate) loader: Option<&'a LoaderFacts>,

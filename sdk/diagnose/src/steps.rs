@@ -130,6 +130,14 @@ pub(crate) struct Prediction {
     pub(crate) steady: bool,
 }
 
+impl Prediction {
+    /// The same, where only this share of the loss goes away.
+    pub(crate) fn only(&mut self, share: f64) {
+        let loss = (self.step - self.predicted).get() as f64 * share.clamp(0.0, 1.0);
+        self.predicted = self.step - Nanos::new(loss as u64);
+    }
+}
+
 impl Steps {
     /// The lengths of the steady steps of the trainer at this position.
     pub(crate) fn steady_of<'a>(

@@ -116,6 +116,10 @@ fn granted(facts: &Facts<'_>) -> String {
             }
         }
         _ if facts.is_of_ends() => "if the next() that ends an epoch took no time".to_owned(),
+        _ if facts.ready.is_some() => format!(
+            "if workers had not waited for a CPU, {} of these waits",
+            percent(facts.ready.unwrap_or_default())
+        ),
         _ if !facts.is_of_all_waits() => format!(
             "if this cause of the waits, {} of them, were gone",
             percent(facts.part)
@@ -135,7 +139,8 @@ impl Facts<'_> {
     /// Whether it is of all that the waits for the loader are charged to, but for what holds the thread
     /// that takes batches up itself.
     fn is_of_all_waits(&self) -> bool {
-        self.cause.is_batch() && !self.is_of_ends() && self.part >= ALL
+        let all = self.part >= ALL && self.ready.is_none();
+        self.cause.is_batch() && !self.is_of_ends() && all
     }
 
     /// The step without what this finding charges, where batches are made while the trainer is at

@@ -202,3 +202,24 @@ fn where_the_job_fills_its_cpus_nobody_is_told_to_see_what_else_runs() {
     let alone = "They and the trainer alone keep these CPUs busy.";
     assert!(remedy.ends_with(alone), "{remedy}");
 }
+
+#[test]
+fn of_whole_waits_only_the_time_goes_away_in_which_workers_waited_for_a_cpu() {
+    let spent = Spent {
+        cpu: 66,
+        runnable: Some(34),
+    };
+    let report = diagnose(&run_of(1, 60_000, spent));
+    let mut findings = report.findings.iter();
+    let finding = findings.find(|of| of.cause == Cause::DataContended);
+    let finding = finding.expect("workers wait for a CPU");
+    let step = finding.step_ns.expect("it is known") as f64;
+    let without = finding.step_without_loss_ns.expect("it is known") as f64;
+    let gone = (step - without) / (finding.share * step);
+    assert!((0.3..0.36).contains(&gone), "{gone}: {report}");
+    let granted = "if workers had not waited for a CPU, 34 % of these waits; ";
+    assert!(
+        finding.without_loss_assumption.starts_with(granted),
+        "{report}"
+    );
+}
