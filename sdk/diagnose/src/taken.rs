@@ -1,5 +1,6 @@
 //! What other programs' use of the CPUs changes: workers that find none free are no help.
 
+use crate::cause::DATA_COMPUTE_MIN_CPU_SHARE;
 use crate::kernel_advice::RECORDING_BESIDE;
 use crate::links::percent;
 use crate::loaders::LoaderFacts;
@@ -34,12 +35,22 @@ impl Facts<'_> {
     pub(crate) fn if_free(&self) -> Option<&WorkerCount> {
         let now = enough(&self.counts)?.predicted_step_ns as f64;
         let free = enough(&self.counts_if_free)?;
-        let then = free.predicted_step_ns as f64 / (1.0 - NEAR_ENOUGH);
-        // Who makes batches in the step itself is faster on free CPUs too.
-        let ready = self.loader.and_then(|loader| loader.production_ready);
-        let alone = self.steady.filter(|_| self.in_process);
-        let alone = alone.map(|step| (step - ready.unwrap_or_default()).get() as f64);
-        (then <= now && alone.is_none_or(|alone| then <= alone)).then_some(free)
+        let then = free.predicted_step_ns as f64;
+        let gains = then <= now * (1.0 - NEAR_ENOUGH);
+        let alone = self.alone_if_free();
+        (gains && alone.is_none_or(|alone| then <= alone * MIN_GAIN)).then_some(free)
+    }
+
+    /// The step on free CPUs, in nanoseconds, where who takes the batches goes on to make them: that is
+    /// faster there too. With no CPU beside it, workers that compute gain nothing on it.
+    fn alone_if_free(&self) -> Option<f64> {
+        let loader = self.loader.filter(|_| self.in_process)?;
+        let made = loader.production? - loader.production_ready?;
+        let computes = loader.production_cpu?.share_of(made) >= DATA_COMPUTE_MIN_CPU_SHARE;
+        if computes && self.cpus as usize <= self.takers.max(1) {
+            return Some(0.0);
+        }
+        Some((made + self.rest?).get() as f64)
     }
 
     /// `other programs (gpustall's sidecar included) keep 1.2 of the 2 CPUs that this job may use busy`: only

@@ -14,6 +14,9 @@ const ALL: f64 = 0.995;
 /// Ends of epochs that are at least this share of a loss are named in what it takes for granted.
 const SOME: f64 = 0.05;
 
+/// How what a number of workers is worth begins.
+const WITH: &str = "with ";
+
 /// The mean step as it is, and what is predicted of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Worth {
@@ -85,8 +88,18 @@ pub(crate) fn once(findings: &mut [Finding]) {
         else {
             continue;
         };
-        let what = |of: &Finding| (of.loader.clone(), of.kind.clone(), of.remedy.clone());
-        let same = |other: &Finding| what(other) == what(finding);
+        let workers = |of: &Finding| {
+            of.assumption
+                .starts_with(WITH)
+                .then(|| of.assumption.clone())
+        };
+        let what = |of: &Finding| (of.loader.clone(), of.kind.clone());
+        // The same number of workers is the same remedy, whatever else is said of it.
+        let same = |other: &Finding| {
+            let remedy = other.remedy == finding.remedy;
+            let number = workers(finding).is_some() && workers(other) == workers(finding);
+            what(other) == what(finding) && (remedy || number)
+        };
         let Some(first) = before.iter().position(same) else {
             continue;
         };
@@ -99,8 +112,8 @@ pub(crate) fn once(findings: &mut [Finding]) {
 fn with(workers: u64, have: u64) -> String {
     let word = if workers == 1 { "worker" } else { "workers" };
     match have {
-        0 => format!("with {workers} {word}"),
-        have => format!("with {workers} {word} instead of {have}"),
+        0 => format!("{WITH}{workers} {word}"),
+        have => format!("{WITH}{workers} {word} instead of {have}"),
     }
 }
 

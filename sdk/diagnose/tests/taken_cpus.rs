@@ -83,6 +83,11 @@ fn the_limit_of_the_cpus_is_others_where_these_keep_a_part_of_them() {
 /// Batches of 30 ms of computing that are made in process, for which the thread waits for a CPU for `ready`
 /// milliseconds more, by its own word; and 3 ms of the rest of the step.
 fn waits_for_cpu(cpus: u32, ready: u64, pytorch: bool) -> Report {
+    waits(cpus, (ready, 0), pytorch)
+}
+
+/// The same, where it does something else than both for some milliseconds more.
+fn waits(cpus: u32, (ready, other): (u64, u64), pytorch: bool) -> Report {
     let mut b = Builder::new();
     b.trace.meta.cpus = cpus;
     let main = b.thread(100, "main");
@@ -92,7 +97,7 @@ fn waits_for_cpu(cpus: u32, ready: u64, pytorch: bool) -> Report {
     }
     let mut at = 100_000;
     for step in 0..60 {
-        let get = (at, at + 30_000 + ready * 1_000);
+        let get = (at, at + 30_000 + (ready + other) * 1_000);
         b.step("train", 0, step, 100, (at, get.1 + 3_000));
         b.wait(main, "train", (0, step), Some((step, 100)), get);
         let args = [
@@ -144,6 +149,9 @@ fn who_waits_for_a_cpu_by_its_own_word_has_none_free_for_workers_until_the_other
     assert!(told.contains("a step of 16.5 ms"), "{report}");
     assert!(!report.to_string().contains("other programs"), "{report}");
     assert!(report.notes[0].starts_with(SHORT), "{report}");
+    // On one free CPU a worker that computes is no faster, whatever little else it does.
+    let report = waits(1, (60, 5), true);
+    assert!(!report.to_string().contains("ree CPUs"), "{report}");
     // Who waits little for one has some free.
     let report = waits_for_cpu(2, 2, true);
     let limited = "a step of 16.5 ms is predicted, then the CPUs are the limit; ";
