@@ -168,6 +168,8 @@ def check_pattern(gpustall, name, folder):
     assert len(train) == truth["steps"], f"{len(train)} steps of {truth['steps']}"
     optimized = [phase for phase in of("phase") if phase["name"] == "optimizer"]
     assert len(optimized) == truth["optimized"], f"{len(optimized)} steps of the optimizer"
+    saved = [phase for phase in of("phase") if phase["name"] == "checkpoint"]
+    assert len(saved) == truth["saved"], f"{len(saved)} checkpoints"
     own = [wait["args"] for wait in of("data_wait") if wait["pid"] == truth["pid"]]
     names = lambda kind: {args["loader"] for args in own if args["kind"] == kind}
     loaders = [names("train"), names("valid")]

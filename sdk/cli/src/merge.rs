@@ -7,8 +7,10 @@ use crate::jobs;
 use crate::order;
 use crate::output::{complain, print};
 use crate::place::{refuse_folder, refuse_taken};
+use crate::run::NOT_RECORDED;
 use anyhow::bail;
 use gpustall_diagnose::{annotate, diagnose};
+use gpustall_trace::vocab::cat;
 use gpustall_trace::{MergeError, Part, Trace, merge, merge_job, write_finished};
 use std::process::ExitCode;
 
@@ -51,6 +53,13 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
         true => merge_job(parts)?,
         false => merge(parts)?,
     };
+    if trace.strings.find(cat::OFF_CPU).is_some() {
+        // It stands in another one of them.
+        trace
+            .meta
+            .notes
+            .retain(|note| !note.starts_with(NOT_RECORDED));
+    }
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     write_finished(output, &trace).map_err(unwritten)?;

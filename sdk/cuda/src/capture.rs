@@ -232,9 +232,19 @@ impl Capture {
 
     /// Asks CUPTI for everything that it still holds, running operations included.
     pub fn request_all(&mut self) {
-        if self.was_open {
+        if self.was_open && self.is_ours() {
             self.flush(true);
         }
+    }
+
+    /// Whether no other profiler has CUPTI: one may have come since the last window.
+    fn is_ours(&mut self) -> bool {
+        // What else may be wrong, in a process that ends, is no reason to lose records.
+        let held = || matches!(self.cupti.is_free(), Err(CaptureError::Held));
+        if self.left.is_none() && self.calls.is_none() && held() {
+            self.left(MonotonicClock::read());
+        }
+        self.left.is_none()
     }
 
     /// Writes everything that CUPTI still holds, running operations included.
@@ -359,7 +369,15 @@ impl Capture {
                 let functions = self.emitter.calls().functions(true);
                 // The old one is given back first: there can be one.
                 self.calls = None;
-                self.calls = self.cupti.subscribe(functions).ok();
+                match self.cupti.subscribe(functions) {
+                    Ok(calls) => self.calls = Some(calls),
+                    Err(_) => {
+                        let now = MonotonicClock::read();
+                        self.price.closed(now);
+                        self.windows.closed(now);
+                        self.left(now);
+                    }
+                }
             }
         }
     }
@@ -450,7 +468,8 @@ fn since(before: MonoTime, now: MonoTime) -> Nanos {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        if self.left.is_none() {
+        // Where no window is open nothing of ours is on, and what is may be another one's.
+        if self.calls.is_some() {
             let _ = self.switch(false);
         }
         buffers::serve(None);

@@ -64,7 +64,7 @@ struct Ring {
 }
 
 // SAFETY: a slot is written by the thread of the ring while it lies outside `read..written`, and read by
-// the one reader, which holds the lock of the list, while it lies inside.
+// the one reader while it lies inside: the capture that runs, of which there is one in a process.
 unsafe impl Sync for Ring {}
 // SAFETY: a call is plain numbers.
 unsafe impl Send for Ring {}

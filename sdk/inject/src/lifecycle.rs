@@ -26,6 +26,8 @@ static FLUSH: Request = Request::new();
 static LEAVE: Request = Request::new();
 /// The process ends.
 static ENDING: AtomicBool = AtomicBool::new(false);
+/// A writer is, or will be.
+static STARTING: AtomicBool = AtomicBool::new(false);
 /// There is no writer any more.
 static GONE: AtomicBool = AtomicBool::new(false);
 /// This is a forked child.
@@ -85,13 +87,22 @@ pub(crate) fn leave() {
     let own = LEAVE.ask();
     if let Some(writer) = WRITER.get() {
         writer.unpark();
+    }
+    if STARTING.load(Ordering::SeqCst) {
         LEAVE.wait(own, LEAVE_PATIENCE);
     }
 }
 
+/// CUPTI is about to be taken, which is to be followed by [`watch`] or [`gone`]. False if it was given up
+/// before: whoever asks for that from here on waits.
+pub(crate) fn starts() -> bool {
+    STARTING.store(true, Ordering::SeqCst);
+    !is_left()
+}
+
 /// Whether CUPTI was to be given up at some time.
-pub(crate) fn is_left() -> bool {
-    LEAVE.asked.load(Ordering::Acquire) != 0
+fn is_left() -> bool {
+    LEAVE.asked.load(Ordering::SeqCst) != 0
 }
 
 /// The writer has ended: nobody is to wait for it.
@@ -118,7 +129,7 @@ impl Request {
 
     /// Asks. Returns the number to wait for.
     fn ask(&self) -> u32 {
-        self.asked.fetch_add(1, Ordering::AcqRel).wrapping_add(1)
+        self.asked.fetch_add(1, Ordering::SeqCst).wrapping_add(1)
     }
 
     /// The number that is to be served, if somebody waits.

@@ -1,7 +1,7 @@
 //! The hook for Python programs, carried as text.
 
 /// The files of the hook, by their paths in the folder that comes first on `PYTHONPATH`.
-pub const PYTHON_HOOK: [(&str, &str); 11] = [
+pub const PYTHON_HOOK: [(&str, &str); 12] = [
     (
         "sitecustomize.py",
         include_str!("../python/sitecustomize.py"),
@@ -41,6 +41,10 @@ pub const PYTHON_HOOK: [(&str, &str); 11] = [
     (
         "gpustall_hook/optimizer.py",
         include_str!("../python/gpustall_hook/optimizer.py"),
+    ),
+    (
+        "gpustall_hook/saving.py",
+        include_str!("../python/gpustall_hook/saving.py"),
     ),
     (
         "gpustall_hook/profiler.py",

@@ -24,19 +24,24 @@ pub(crate) fn start() {
     };
     let start = MonotonicClock::read();
     let pid = Pid(std::process::id());
-    if lifecycle::is_left() {
-        return explain(&settings, start, &format!("{}.", CaptureError::Held));
+    let nothing = |error: CaptureError| {
+        lifecycle::gone();
+        explain(&settings, start, &format!("{error}."));
+    };
+    if !lifecycle::starts() {
+        return nothing(CaptureError::Held);
     }
     // Here rather than on the thread: nothing that the job submits from now on may be missed.
     let capture = match Capture::start(settings.capture, pid, start) {
         Ok(capture) => capture,
-        Err(error) => return explain(&settings, start, &format!("{error}.")),
+        Err(error) => return nothing(error),
     };
     let thread = std::thread::Builder::new()
         .name("gpustall-cuda".into())
         .spawn(move || Writer::new(settings, capture, start).run());
-    if let Ok(thread) = thread {
-        lifecycle::watch(thread.thread().clone());
+    match thread {
+        Ok(thread) => lifecycle::watch(thread.thread().clone()),
+        Err(_) => lifecycle::gone(),
     }
 }
 
@@ -107,6 +112,7 @@ impl Writer {
             }
             if self.refused {
                 // The folder takes no file, so nothing is worth capturing.
+                self.capture.leave();
                 lifecycle::gone();
                 return;
             }

@@ -6,8 +6,8 @@
 //! asked, and by that a block; the runner is marked where a block begins and ends. A kernel of
 //! operations of several phases belongs to none of them.
 
-use super::launches;
 use super::phases::{Asked, Asker, mark_runner};
+use super::{launches, runners};
 use crate::recorder::gate::Generation;
 use burn_fusion::observer::{BlockOperations, FusionObservation, FusionObserver};
 use burn_ir::{OperationIr, TensorId};
@@ -98,8 +98,11 @@ impl Queue {
             let number = self.marks;
             self.marks += 1;
             let launches = launches::issued(self.asker.queue);
+            let Some(runner) = runners::of(device) else {
+                return;
+            };
             mark_runner(
-                device,
+                &runner,
                 self.generation,
                 self.asker,
                 (number, launches),

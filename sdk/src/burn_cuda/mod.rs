@@ -40,6 +40,12 @@ pub(crate) struct Runners {
     _fusion: burn_fusion::observer::FusionObservation,
 }
 
+impl Drop for Runners {
+    fn drop(&mut self) {
+        runners::release();
+    }
+}
+
 impl Runners {
     /// Looks for them; `start` is that of the trace.
     pub(crate) fn start(start: MonoTime, sink: &mut dyn EventSink) -> Self {

@@ -4,7 +4,6 @@ use super::{launches, runners};
 use crate::recorder::gate::Generation;
 use crate::recorder::ring::{current_tid, push};
 use crate::recorder::{Category, Record, Text};
-use cubecl_common::device::DeviceId;
 use cubecl_common::device_handle::DeviceHandle;
 use cubecl_environment::stream::StreamId;
 use gpustall_trace::{MonoTime, MonotonicClock, Tid, vocab::arg};
@@ -90,30 +89,28 @@ fn mark(generation: Generation, asked: Asked) {
         return;
     };
     let launches = launches::issued(asker.queue);
-    runners::each(|runner| {
+    for runner in runners::ready() {
         #[cfg(feature = "burn-fusion")]
-        if runner.fused {
-            let server = DeviceHandle::<super::fusion::Server>::new(runner.device);
+        if let Some(server) = &runner.server {
             server.submit(move |_| super::fusion::asks(generation, asker, asked));
         }
         // What fusion launches is not in order with what this thread queues here.
         if !launches::are_fused() {
-            mark_runner(runner.device, generation, asker, (number, launches), asked);
+            mark_runner(&runner.marks, generation, asker, (number, launches), asked);
         }
-    });
+    }
 }
 
-/// Queues a mark for the runner of `device`: its number among those of the asker, and the launches that
+/// Queues a mark for a runner: its number among those of the asker, and the launches that
 /// were asked for by then.
 pub(super) fn mark_runner(
-    device: DeviceId,
+    runner: &DeviceHandle<runners::Marks>,
     generation: Generation,
     asker: Asker,
     (number, launches): (u64, u64),
     asked: Asked,
 ) {
-    // A handle is not kept: a device whose handles live cannot be shut down.
-    DeviceHandle::<runners::Marks>::new(device).submit(move |_| {
+    runner.submit(move |_| {
         super::tuning::over();
         let mut args = Vec::with_capacity(5);
         args.push((arg::THREAD, Text::U64(asker.thread.0.into())));

@@ -1,11 +1,13 @@
 //! The runners of this process: the threads on which CubeCL calls the driver.
 //!
-//! A task can be queued for a runner that has a service of ours. To make one, CubeCL queues a task and waits
-//! until it has run, and holds the lock meanwhile through which each handle of each device is made. A runner
-//! whose tasks make handles would wait for that lock, and we for the runner: nothing would ever go on. So a
-//! service is made only while its runner has nothing to do: before the program uses the first device, or
-//! when a session starts and the runner of a device is idle. One that turns up later is taken only if
-//! Burn's fusion does not use it, whose tasks make handles, and once it is idle.
+//! A task can be queued for a runner that has a service of ours, by a handle. To make one, CubeCL queues a task
+//! and waits until it has run, and holds the lock meanwhile through which each handle of each device is made. A
+//! runner whose tasks make handles would wait for that lock, and we for the runner: nothing would ever go on. So
+//!
+//! - a service is made only while its runner has nothing to do: before the program uses the first device, or
+//!   when a session starts and the runner of a device is idle. One that turns up later is taken only if
+//!   Burn's fusion does not use it, whose tasks make handles, and once it is idle;
+//! - handles are made here, and kept while a session runs: no mark makes one.
 
 use cubecl_common::device::{DeviceId, DeviceService, ServerUtilitiesHandle};
 use cubecl_common::device_handle::DeviceHandle;
@@ -17,11 +19,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// A runner that has our service, so that a task for it can be queued at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Runner {
     pub(super) device: DeviceId,
-    /// There is a server of fusion that has one too. Whether the program uses it turns out later.
-    pub(super) fused: bool,
+    pub(super) marks: DeviceHandle<Marks>,
+    /// The server of fusion has one too. Whether the program uses it turns out later.
+    #[cfg(feature = "burn-fusion")]
+    pub(super) server: Option<DeviceHandle<super::fusion::Server>>,
 }
 
 static READY: RwLock<Vec<Runner>> = RwLock::new(Vec::new());
@@ -58,23 +62,25 @@ impl Drop for Done {
     }
 }
 
-/// Calls `each` with every runner that is ready.
-pub(super) fn each(each: impl FnMut(Runner)) {
-    let nothing = Runner {
-        device: DeviceId::new(0, 0),
-        fused: false,
-    };
-    let (mut runners, mut count) = ([nothing; MOST], 0);
-    for (place, runner) in runners.iter_mut().zip(READY.read().iter()) {
-        *place = *runner;
-        count += 1;
-    }
-    runners.into_iter().take(count).for_each(each);
+/// The runners that are ready. Copies, since a task that is queued may wait for room, and the runner that makes
+/// it may ask here.
+pub(super) fn ready() -> Vec<Runner> {
+    READY.read().clone()
 }
 
-/// Whether `device` has our services, of this session or one before.
-fn is_ready(device: DeviceId) -> bool {
-    READY.read().iter().any(|runner| runner.device == device)
+/// The runner of `device`, if it is ready.
+#[cfg(feature = "burn-fusion")]
+pub(super) fn of(device: DeviceId) -> Option<DeviceHandle<Marks>> {
+    let ready = READY.read();
+    let runner = ready.iter().find(|runner| runner.device == device);
+    runner.map(|runner| runner.marks.clone())
+}
+
+/// Gives all handles back, for a device whose handles live cannot be shut down.
+pub(super) fn release() {
+    let released = std::mem::take(&mut *READY.write());
+    // Without the lock.
+    drop(released);
 }
 
 /// Waits until the runners that were found so far are ready, for so long at most.
@@ -96,11 +102,20 @@ enum Known {
     Left,
 }
 
+/// Which thread of a device it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// `DSD-0-1`: the runner of the device 1 of the kind 0.
+    Runner,
+    /// `DSU-0-1`: the server of its fusion.
+    Fusion,
+}
+
 /// Looks for runners among the threads of the process, by their names.
 #[derive(Debug, Default)]
 pub(super) struct Search {
     looked: HashMap<Tid, u8>,
-    threads: HashMap<Tid, DeviceId>,
+    threads: HashMap<Tid, (DeviceId, Stage)>,
     devices: HashMap<DeviceId, Known>,
     idle: HashMap<DeviceId, Idle>,
 }
@@ -111,12 +126,14 @@ impl Search {
     pub(super) fn start(&mut self, at_most: Duration) {
         let deadline = Instant::now() + at_most;
         self.find();
-        if !self.devices.contains_key(&FIRST) && !is_ready(FIRST) {
-            self.take(FIRST, cfg!(feature = "burn-fusion"));
+        if !self.devices.contains_key(&FIRST) {
+            self.take(FIRST, true);
+            // Nobody has queued anything for it.
+            wait(FIRST_WITHIN);
         }
         while self.has_found() && Instant::now() < deadline {
             std::thread::sleep(IDLE_FOR);
-            self.take_idle(|_| true);
+            self.take_idle();
         }
         wait(deadline.saturating_duration_since(Instant::now()));
     }
@@ -124,21 +141,27 @@ impl Search {
     /// Looks again, and says how many devices were left alone since.
     pub(super) fn look(&mut self) -> usize {
         self.find();
-        // Fusion's tasks make handles.
-        let fused = fused_devices(&self.threads);
+        let fused: Vec<DeviceId> = self.fused().collect();
         let mut left = 0;
         for (device, known) in &mut self.devices {
+            // Fusion's tasks make handles.
             if *known == Known::Found && fused.contains(device) {
                 *known = Known::Left;
                 left += 1;
             }
         }
-        self.take_idle(|device| !fused.contains(&device));
+        self.take_idle();
         left
     }
 
     fn has_found(&self) -> bool {
         self.devices.values().any(|known| *known == Known::Found)
+    }
+
+    /// Devices that Burn's fusion uses.
+    fn fused(&self) -> impl Iterator<Item = DeviceId> + '_ {
+        let threads = self.threads.values();
+        threads.filter_map(|&(device, stage)| (stage == Stage::Fusion).then_some(device))
     }
 
     /// Takes in the threads that are new.
@@ -155,16 +178,9 @@ impl Search {
             let looks = self.looked.get(&tid).copied().unwrap_or(0);
             if looks < LOOKS {
                 let comm = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-                if let Some(device) = device_of(comm.trim_end()) {
-                    self.threads.insert(tid, device);
-                    let known = || {
-                        if is_ready(device) {
-                            Known::Taken
-                        } else {
-                            Known::Found
-                        }
-                    };
-                    self.devices.entry(device).or_insert_with(known);
+                if let Some((device, stage)) = thread_of(comm.trim_end()) {
+                    self.threads.insert(tid, (device, stage));
+                    self.devices.entry(device).or_insert(Known::Found);
                 }
             }
             there.insert(tid, looks.saturating_add(1).min(LOOKS));
@@ -173,23 +189,25 @@ impl Search {
         self.looked = there;
     }
 
-    /// Takes the found devices that `may` be taken and whose threads have been idle for two looks.
-    fn take_idle(&mut self, may: impl Fn(DeviceId) -> bool) {
-        let found = self
-            .devices
-            .iter()
-            .filter(|(_, known)| **known == Known::Found);
-        let found: Vec<DeviceId> = found
-            .map(|(&device, _)| device)
-            .filter(|&d| may(d))
-            .collect();
-        let fused = fused_devices(&self.threads);
+    /// Takes the found devices whose threads have been idle for two looks.
+    fn take_idle(&mut self) {
+        let found = self.devices.iter();
+        let found = found.filter(|(_, known)| **known == Known::Found);
+        let found: Vec<DeviceId> = found.map(|(&device, _)| device).collect();
         for device in found {
-            let threads = self.threads.iter().filter(|(_, of)| **of == device);
-            let ran: Option<u64> = threads.map(|(tid, _)| run_time(*tid)).sum();
+            let of = |stage| {
+                let threads = self.threads.iter();
+                let own = threads.filter(move |(_, of)| **of == (device, stage));
+                own.map(|(tid, _)| time_on_cpu(*tid).unwrap_or_default())
+                    .reduce(|a, b| Turns {
+                        ns: a.ns.saturating_add(b.ns),
+                        count: a.count.saturating_add(b.count),
+                    })
+            };
+            let turns = [of(Stage::Runner), of(Stage::Fusion)];
+            let fused = turns[1].is_some();
             let idle = self.idle.entry(device).or_default();
-            if idle.look(Instant::now(), ran) {
-                let fused = cfg!(feature = "burn-fusion") && fused.contains(&device);
+            if idle.look(Instant::now(), turns) {
                 self.take(device, fused);
             }
         }
@@ -197,17 +215,8 @@ impl Search {
 
     /// Prepares the runner of `device`, and with `fused` the server of its fusion.
     fn take(&mut self, device: DeviceId, fused: bool) {
-        if self.devices.insert(device, Known::Taken) == Some(Known::Taken) {
-            return;
-        }
-        let services = move || {
-            drop(DeviceHandle::<Marks>::new(device));
-            #[cfg(feature = "burn-fusion")]
-            if fused {
-                drop(DeviceHandle::<super::fusion::Server>::new(device));
-            }
-        };
-        prepare(device, services, fused);
+        self.devices.insert(device, Known::Taken);
+        prepare(device, fused);
     }
 }
 
@@ -217,66 +226,93 @@ const FIRST: DeviceId = DeviceId {
     index_id: 0,
 };
 
-/// How long a runner has run on a CPU, as it was looked at.
+/// How long the start of a session waits for a runner that nobody uses, which needs a thread to start and no
+/// more.
+const FIRST_WITHIN: Duration = Duration::from_secs(2);
+
+/// How often, and for how long, threads of one name have run on a CPU.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Turns {
+    ns: u64,
+    count: u64,
+}
+
+/// The threads of a device as they were looked at: its runner, and the server of its fusion if there is one.
 #[derive(Debug, Default)]
 struct Idle {
-    last: Option<(Instant, u64)>,
+    last: Option<(Instant, [Option<Turns>; 2])>,
     looks: u8,
 }
 
 impl Idle {
-    /// It has run for `ran` nanoseconds by `now`. Whether it has done nothing but look for tasks for the
-    /// last two looks.
-    fn look(&mut self, now: Instant, ran: Option<u64>) -> bool {
-        let Some(ran) = ran else { return false };
+    /// Their turns by `now`. Whether they have done nothing but look for tasks for the last two looks.
+    fn look(&mut self, now: Instant, turns: [Option<Turns>; 2]) -> bool {
         let idle = self.last.is_some_and(|(then, before)| {
             let passed = now.duration_since(then).as_nanos() as u64;
-            passed > 0 && ran.saturating_sub(before) * IDLE_SHARE < passed
+            passed > 0
+                && (turns.iter().zip(before)).all(|(now, then)| looks_for_tasks(*now, then, passed))
         });
         self.looks = if idle { self.looks + 1 } else { 0 };
-        self.last = Some((now, ran));
+        self.last = Some((now, turns));
         self.looks >= 2
     }
 }
 
-/// A runner without tasks looks for some many times a second, which takes less than this part of the time.
+/// A thread without tasks looks for some many times a second, each time for a moment. One that does something
+/// runs for longer, and one that waits in a call does not run.
+fn looks_for_tasks(now: Option<Turns>, then: Option<Turns>, passed: u64) -> bool {
+    let (Some(now), Some(then)) = (now, then) else {
+        return now == then;
+    };
+    let ran = now.ns.saturating_sub(then.ns);
+    let turns = now.count.saturating_sub(then.count);
+    ran.saturating_mul(IDLE_SHARE) < passed && turns.saturating_mul(LOOKS_WITHIN) >= passed
+}
+
+/// Looking for tasks takes less than this part of the time.
 const IDLE_SHARE: u64 = 4;
+/// Nanoseconds within which a thread without tasks looks for some at least once; CubeCL's do every 150 us.
+const LOOKS_WITHIN: u64 = 2_000_000;
 /// How long a runner is watched between two looks at the start of a session.
 const IDLE_FOR: Duration = Duration::from_millis(10);
 
-/// How long a thread of this process has run, nanoseconds; `None` if it has ended.
-fn run_time(tid: Tid) -> Option<u64> {
+/// How long, and how often, a thread of this process has run; `None` if it has ended.
+fn time_on_cpu(tid: Tid) -> Option<Turns> {
     let text = std::fs::read_to_string(format!("/proc/self/task/{tid}/schedstat")).ok()?;
-    text.split_whitespace().next()?.parse().ok()
+    let mut numbers = text.split_whitespace().map(str::parse);
+    let ns = numbers.next()?.ok()?;
+    let count = numbers.nth(1)?.ok()?;
+    Some(Turns { ns, count })
 }
 
-/// The device of the thread called `name`: `DSD-0-1` is the runner of the device 1 of the kind 0, `DSU-0-1`
-/// the server of its fusion.
-fn device_of(name: &str) -> Option<DeviceId> {
-    let rest = name
-        .strip_prefix("DSD-")
-        .or_else(|| name.strip_prefix("DSU-"))?;
+/// What the thread called `name` is, if it is one of a device.
+fn thread_of(name: &str) -> Option<(DeviceId, Stage)> {
+    let runner = name.strip_prefix("DSD-").map(|rest| (rest, Stage::Runner));
+    let fusion = name.strip_prefix("DSU-").map(|rest| (rest, Stage::Fusion));
+    let (rest, stage) = runner.or(fusion)?;
     let (kind, index) = rest.split_once('-')?;
-    Some(DeviceId::new(kind.parse().ok()?, index.parse().ok()?))
+    let device = DeviceId::new(kind.parse().ok()?, index.parse().ok()?);
+    Some((device, stage))
 }
 
-/// Of these threads' devices, those that Burn's fusion uses.
-fn fused_devices(threads: &HashMap<Tid, DeviceId>) -> Vec<DeviceId> {
-    let fused = threads.iter().filter(|(tid, _)| {
-        let comm = std::fs::read_to_string(format!("/proc/self/task/{tid}/comm"));
-        comm.is_ok_and(|name| name.starts_with("DSU-"))
-    });
-    fused.map(|(_, &device)| device).collect()
-}
-
-/// Puts services of ours on threads of `device`, by a thread of its own, which waits for them.
-fn prepare(device: DeviceId, services: impl FnOnce() + Send + 'static, fused: bool) {
+/// Puts services of ours on the threads of `device`, by a thread of its own, which waits for them.
+fn prepare(device: DeviceId, fused: bool) {
     let prepare = move || {
         let _done = Done;
-        services();
+        // Fusion's first: once it is used, its tasks make handles.
+        #[cfg(feature = "burn-fusion")]
+        let server = fused.then(|| DeviceHandle::new(device));
+        #[cfg(not(feature = "burn-fusion"))]
+        let _ = fused;
+        let runner = Runner {
+            device,
+            marks: DeviceHandle::new(device),
+            #[cfg(feature = "burn-fusion")]
+            server,
+        };
         let mut ready = READY.write();
         ready.retain(|runner| runner.device != device);
-        ready.push(Runner { device, fused });
+        ready.push(runner);
         ready.truncate(MOST);
     };
     PREPARING.fetch_add(1, Ordering::AcqRel);
@@ -293,24 +329,36 @@ mod tests {
 
     #[test]
     fn runners_are_known_by_their_names() {
-        assert_eq!(device_of("DSD-0-1"), Some(DeviceId::new(0, 1)));
-        assert_eq!(device_of("DSU-2-0"), Some(DeviceId::new(2, 0)));
-        assert_eq!(device_of("DSD-x"), None);
-        assert_eq!(device_of("trainer"), None);
+        let device = DeviceId::new;
+        assert_eq!(thread_of("DSD-0-1"), Some((device(0, 1), Stage::Runner)));
+        assert_eq!(thread_of("DSU-2-0"), Some((device(2, 0), Stage::Fusion)));
+        assert_eq!(thread_of("DSD-x"), None);
+        assert_eq!(thread_of("trainer"), None);
     }
 
     #[test]
-    fn a_runner_is_idle_after_two_looks_at_which_it_hardly_ran() {
+    fn threads_are_idle_after_two_looks_at_which_they_only_looked_for_tasks() {
         let start = Instant::now();
         let at = |ms: u64| start + Duration::from_millis(ms);
+        let turns = |ms: u64, count| {
+            Some(Turns {
+                ns: ms * 1_000_000,
+                count,
+            })
+        };
         let mut idle = Idle::default();
-        // 1 ms of 10 is what looking for tasks may take, 5 is work.
-        assert!(!idle.look(at(0), Some(0)));
-        assert!(!idle.look(at(10), Some(1_000_000)));
-        assert!(!idle.look(at(20), Some(6_000_000)));
-        assert!(!idle.look(at(30), Some(7_000_000)));
-        assert!(idle.look(at(40), Some(8_000_000)));
-        assert!(!idle.look(at(50), None), "it has ended");
+        // 1 ms of 10 is what looking for tasks may take, 5 is work, none is a wait in a call.
+        assert!(!idle.look(at(0), [turns(0, 0), None]));
+        assert!(!idle.look(at(10), [turns(1, 60), None]));
+        assert!(!idle.look(at(20), [turns(6, 61), None]));
+        assert!(!idle.look(at(30), [turns(7, 120), None]));
+        assert!(!idle.look(at(40), [turns(7, 120), None]));
+        assert!(!idle.look(at(50), [turns(8, 180), None]));
+        assert!(idle.look(at(60), [turns(9, 240), None]));
+        // A server of fusion that turns up is looked at too.
+        assert!(!idle.look(at(70), [turns(10, 300), turns(0, 0)]));
+        assert!(!idle.look(at(80), [turns(11, 360), turns(1, 60)]));
+        assert!(idle.look(at(90), [turns(12, 420), turns(2, 120)]));
     }
 
     /// A service as a program has it on its runner.
@@ -327,7 +375,7 @@ mod tests {
 
     fn look_until_ready(search: &mut Search, device: DeviceId) {
         let deadline = Instant::now() + Duration::from_secs(30);
-        while !is_ready(device) {
+        while !ready().iter().any(|runner| runner.device == device) {
             assert!(Instant::now() < deadline, "the runner was not taken");
             search.look();
             std::thread::sleep(Duration::from_millis(20));
@@ -362,6 +410,26 @@ mod tests {
     }
 
     #[test]
+    fn a_runner_that_waits_in_a_call_is_not_taken() {
+        let device = DeviceId::new(902, 0);
+        let theirs = DeviceHandle::<Theirs>::new(device);
+        let (go_on, waits) = std::sync::mpsc::channel::<()>();
+        theirs.submit(move |_| {
+            let _ = waits.recv();
+        });
+        theirs.flush_queue();
+        let mut search = Search::default();
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_millis(300) {
+            search.look();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(search.devices.get(&device), Some(&Known::Found));
+        let _ = go_on.send(());
+        look_until_ready(&mut search, device);
+    }
+
+    #[test]
     fn a_runner_that_is_there_is_found_and_runs_our_tasks_in_order() {
         // Starts the runner, as a program does that uses the device.
         let device = DeviceId::new(900, 3);
@@ -374,7 +442,8 @@ mod tests {
         };
         let (first, ours, last) = (send("first"), send("ours"), send("last"));
         theirs.submit(move |_| first());
-        DeviceHandle::<Marks>::new(device).submit(move |_| ours());
+        let runner = ready().into_iter().find(|runner| runner.device == device);
+        runner.expect("it was taken").marks.submit(move |_| ours());
         theirs.submit(move |_| last());
         theirs.flush_queue();
         let order: Vec<_> = receiver.iter().take(3).collect();

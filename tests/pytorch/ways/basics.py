@@ -11,7 +11,7 @@ from torch.utils.data import Dataset
 ITEMS, BATCH = 40, 10
 EACH = ITEMS // BATCH
 
-truth = {"pid": os.getpid(), "batches": [], "optimized": 0}
+truth = {"pid": os.getpid(), "batches": [], "optimized": 0, "saved": 0}
 torch.manual_seed(0)
 torch.set_num_threads(1)
 model = torch.nn.Linear(8, 1)

@@ -1,4 +1,6 @@
-"""Optimizers that call others, step now and then, or are compiled."""
+"""Optimizers that call others, step now and then, or are compiled; checkpoints."""
+
+import io
 
 import torch
 from torch.utils.data import DataLoader
@@ -35,6 +37,8 @@ def optimizers():
         if number % 2:
             accumulating.step()
             truth["optimized"] += 1
+            torch.save(model.state_dict(), io.BytesIO())
+            truth["saved"] += 1
     tell(4 * EACH)
 
 

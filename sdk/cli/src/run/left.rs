@@ -1,6 +1,7 @@
 //! Parts of a run that did not come to be one trace: the command was killed, or could not write it.
 
 use super::parts::Parts;
+use super::python;
 use anyhow::Context;
 use gpustall_trace::{MonoTime, MonotonicClock, Nanos, Trace};
 use serde::{Deserialize, Serialize};
@@ -50,10 +51,16 @@ pub(crate) fn trace(folder: &Path) -> anyhow::Result<Trace> {
     let text = fs::read_to_string(&path).with_context(of_run)?;
     let job: Job = serde_json::from_str(&text).with_context(of_run)?;
     let start = MonoTime::from_nanos(job.start);
-    Parts::left(folder).join(&job.name, job.pid, (start, last_written(folder)))
+    Parts::left(folder).join(&job.name, job.pid, (start, last_recorded(folder)))
 }
 
-/// When something was written there last, which is about when the recording ended.
+/// When something was recorded there last, which is about when the recording ended.
+fn last_recorded(folder: &Path) -> MonoTime {
+    let written = last_written(folder);
+    python::latest(folder).map_or(written, |marked| marked.max(written))
+}
+
+/// When a file there was written last.
 fn last_written(folder: &Path) -> MonoTime {
     let now = MonotonicClock::read();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

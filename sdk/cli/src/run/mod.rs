@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 pub(crate) use left::{is_parts, trace as trace_of_parts};
+pub(crate) use sidecar::NOT_RECORDED;
 pub(crate) use start::start;
 
 /// What `gpustall run` exits with where the job did not run because of us, as env and timeout do.

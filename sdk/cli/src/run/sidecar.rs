@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The name of its program.
 const PROGRAM: &str = "gpustall-sidecar";
+/// How the note begins that says why it recorded nothing.
+pub(crate) const NOT_RECORDED: &str = "What threads do when they do not run was not recorded:";
 /// How long it may take to write its recording.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -25,7 +27,7 @@ pub(super) fn usable(args: &RunArgs) -> Result<PathBuf, &'static str> {
         return Err("--no-sidecar was given");
     }
     let program =
-        find().ok_or("gpustall-sidecar is not installed; `cargo install gpustall-sidecar`")?;
+        find().ok_or("gpustall-sidecar is neither beside gpustall nor on the PATH; the README says how it is built")?;
     match geteuid().is_root() {
         true => Ok(program),
         false => Err("only root may record that; run `gpustall run` as root"),
@@ -35,11 +37,7 @@ pub(super) fn usable(args: &RunArgs) -> Result<PathBuf, &'static str> {
 /// Starts it, if it is usable. It continues the job, which stands still, once it records it, and
 /// stops when the job has ended.
 pub(super) fn start(usable: Result<PathBuf, &str>, pid: u32, parts: &Parts) -> Beside {
-    let absent = |why: &str| {
-        Beside::Absent(format!(
-            "What threads do when they do not run was not recorded: {why}."
-        ))
-    };
+    let absent = |why: &str| Beside::Absent(format!("{NOT_RECORDED} {why}."));
     let program = match usable {
         Ok(program) => program,
         Err(why) => return absent(why),
@@ -99,9 +97,7 @@ impl Beside {
         }
         let said = std::fs::read_to_string(log).unwrap_or_default();
         let said = said.lines().next_back().unwrap_or("it did not say why");
-        Some(format!(
-            "What threads do when they do not run was not recorded: gpustall-sidecar failed ({said})."
-        ))
+        Some(format!("{NOT_RECORDED} gpustall-sidecar failed ({said})."))
     }
 }
 

@@ -7,6 +7,7 @@ MARKED = {
     "torch.utils.data.dataloader": "dataloader",
     "torch.optim.optimizer": "optimizer",
     "torch.autograd.profiler": "profiler",
+    "torch.serialization": "saving",
 }
 
 

@@ -50,6 +50,8 @@ DROPPED = 11
 HANDED = 12
 #: It was got there. n: number there; a: queue.
 RECEIVED = 13
+#: A call of torch.save.
+SAVED = 14
 
 # How a next() ended. CUT: by an exception that is none of the loader, such as KeyboardInterrupt.
 BATCH, END, ERROR, CUT, NO_GRADIENTS = 0, 1, 2, 3, 4

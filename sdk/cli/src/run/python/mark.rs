@@ -20,6 +20,7 @@ pub(super) enum Kind {
     Dropped,
     Handed,
     Received,
+    Saved,
 }
 
 impl Kind {
@@ -37,6 +38,7 @@ impl Kind {
             11 => Kind::Dropped,
             12 => Kind::Handed,
             13 => Kind::Received,
+            14 => Kind::Saved,
             _ => return None,
         })
     }

@@ -242,9 +242,10 @@ impl Story {
         let mut ends: HashMap<u32, u64> = HashMap::new();
         let mut optimizers: Vec<&Mark> = Vec::new();
         for mark in &trainer.marks {
-            let name = match mark.kind {
-                Kind::Sampled => "sample indices",
-                Kind::Pinned => "pin memory",
+            let (category, name) = match mark.kind {
+                Kind::Sampled => (cat::PYTHON_FUNCTION, "sample indices"),
+                Kind::Pinned => (cat::PYTHON_FUNCTION, "pin memory"),
+                Kind::Saved => (cat::PHASE, "checkpoint"),
                 Kind::Optimized => {
                     optimizers.push(mark);
                     continue;
@@ -253,8 +254,7 @@ impl Story {
             };
             let place = (self.pid, mark.tid);
             let span = (mark.start, mark.end);
-            self.drawing
-                .slice(place, cat::PYTHON_FUNCTION, name, span, Vec::new());
+            self.drawing.slice(place, category, name, span, Vec::new());
         }
         // An optimizer that calls others is one step.
         optimizers.sort_by_key(|mark| (mark.start, std::cmp::Reverse(mark.end)));
