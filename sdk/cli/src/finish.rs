@@ -2,7 +2,7 @@
 
 use crate::args::FinishArgs;
 use crate::output::{complain, print};
-use crate::place::refuse_taken;
+use crate::place::{refuse_folder, refuse_taken};
 use anyhow::{Context, anyhow, bail};
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::{State, Trace, WriteError, read, write_finished};
@@ -24,6 +24,7 @@ pub(crate) fn run(args: &FinishArgs) -> anyhow::Result<ExitCode> {
             output.display()
         );
     }
+    refuse_folder(&output)?;
     refuse_taken(&output, args.force)?;
     if args.partial.is_dir() {
         let mut trace = crate::run::trace_of_parts(&args.partial)?;

@@ -6,7 +6,7 @@ use crate::input::read_trace;
 use crate::jobs;
 use crate::order;
 use crate::output::{complain, print};
-use crate::place::refuse_taken;
+use crate::place::{refuse_folder, refuse_taken};
 use crate::run::NOT_RECORDED;
 use anyhow::bail;
 use gpustall_diagnose::{annotate, diagnose};
@@ -23,6 +23,7 @@ pub(crate) fn run(args: &MergeArgs) -> anyhow::Result<ExitCode> {
             output.display()
         );
     }
+    refuse_folder(output)?;
     refuse_taken(output, args.force)?;
     for (i, second) in args.traces.iter().enumerate() {
         if let Some(first) = args.traces[..i].iter().find(|first| same(first, second)) {

@@ -10,9 +10,20 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Tells the user something on standard error. If nobody listens there, so be it.
+/// Tells the user something on standard error, in one line. If nobody listens there, so be it.
 pub(crate) fn complain(what: &str, text: &str) {
+    let text = clean(text, usize::MAX);
     let _ = writeln!(io::stderr(), "{what}: {text}");
+}
+
+/// Text of a file as a terminal may see it: control characters are blanks, and what is longer than `most`
+/// characters is cut.
+pub(crate) fn clean(text: &str, most: usize) -> String {
+    let text = text.trim();
+    let cut = text.chars().nth(most).is_some();
+    let shown = text.chars().take(most.saturating_sub(usize::from(cut)));
+    let blank = |c: char| if c.is_control() { ' ' } else { c };
+    shown.map(blank).chain(cut.then_some('~')).collect()
 }
 
 /// Whether the reader of our output went away, as `head` does: not an error.

@@ -9,12 +9,41 @@ use std::path::{Path, PathBuf};
 /// How the names of traces end, the longest first.
 const ENDINGS: [&str; 5] = [".trace.json.gz", ".trace.json", ".json.gz", ".json", ".gz"];
 
+/// Bytes of the longest name of a trace. File systems take 255; while a trace is written, and when an
+/// earlier one is kept, there are names a little longer beside it.
+const MOST_BYTES: usize = 230;
+
 /// Refuses a place that the user named and where a file lies, unless it may be written over.
 pub(crate) fn refuse_taken(path: &Path, force: bool) -> anyhow::Result<()> {
     if is_taken(path) && !force {
         bail!(
             "{} is there already; say another place with -o, or write over it with --force",
             path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Refuses a place at which no file can lie: a folder, and a name that only a folder has.
+pub(crate) fn refuse_folder(path: &Path) -> anyhow::Result<()> {
+    let bytes = path.as_os_str().as_encoded_bytes();
+    let last = bytes.rsplit(|&byte| byte == b'/').next();
+    if bytes.is_empty() {
+        bail!("a trace needs a name; name a file with -o");
+    }
+    if path.is_dir() {
+        bail!("{} is a directory; name a file with -o", path.display());
+    }
+    if last.is_none_or(|last| [&b""[..], b".", b".."].contains(&last)) {
+        bail!(
+            "{} is the name of a directory; name a file with -o",
+            path.display()
+        );
+    }
+    let length = last.map_or(0, <[u8]>::len);
+    if length > MOST_BYTES {
+        bail!(
+            "the name of the trace is too long, {length} bytes; name a file of at most {MOST_BYTES} with -o"
         );
     }
     Ok(())
@@ -103,5 +132,23 @@ mod tests {
             "{said}"
         );
         assert!(refuse_taken(&path, true).is_ok());
+    }
+
+    #[test]
+    fn what_only_a_folder_is_called_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder can be made");
+        let long = "x".repeat(MOST_BYTES + 1);
+        for name in ["", "nowhere/", "nowhere/.", "nowhere/..", &long] {
+            let path = match name {
+                "" => folder.path().to_path_buf(),
+                name => folder.path().join(name),
+            };
+            assert!(refuse_folder(&path).is_err(), "{name}");
+        }
+        assert!(refuse_folder(Path::new("")).is_err());
+        // Whether its folder is there is seen when the parts are made.
+        for name in ["x", "nowhere/x", "..x", &long[1..]] {
+            assert!(refuse_folder(&folder.path().join(name)).is_ok(), "{name}");
+        }
     }
 }

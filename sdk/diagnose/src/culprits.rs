@@ -32,6 +32,9 @@ pub(crate) enum Kind {
     Program,
 }
 
+/// What is said of a program whose name a recording does not tell, and of a thread.
+const NO_NAME: [&str; 2] = ["a program without a name", "a thread without a name"];
+
 /// A thread of the job, or the threads of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Culprit {
@@ -61,7 +64,8 @@ pub(crate) fn culprits(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Ve
         .collect();
     let mut found: BTreeMap<(Kind, String), (BTreeSet<Who>, Nanos)> = BTreeMap::new();
     for (&who, &ns) in of {
-        let (threads, sum) = found.entry(identity(timeline, &workers, who)).or_default();
+        let identity = named(identity(timeline, &workers, who));
+        let (threads, sum) = found.entry(identity).or_default();
         threads.insert(who);
         *sum += ns;
     }
@@ -78,6 +82,17 @@ pub(crate) fn culprits(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Ve
     let mut culprits: Vec<Culprit> = found.into_iter().map(culprit).collect();
     culprits.sort_by_key(|of| Reverse(of.ns));
     culprits
+}
+
+/// A culprit that a recording gives no name has one in words.
+fn named((kind, name): (Kind, String)) -> (Kind, String) {
+    let [program, thread] = NO_NAME;
+    let name = match kind {
+        _ if !name.trim().is_empty() => name,
+        Kind::Program => program.to_owned(),
+        _ => thread.to_owned(),
+    };
+    (kind, name)
 }
 
 /// What a thread is, and the name that it goes by.
@@ -166,7 +181,11 @@ fn noun(of: &[&Culprit]) -> String {
         (Some(Kind::Recording), _) => "gpustall itself, as the cost of recording".to_owned(),
         (Some(Kind::Kernel), _) => "threads of the kernel".to_owned(),
         // Of another user the sidecar says no name.
-        (Some(Kind::Program), _) if listed.starts_with("another ") => listed,
+        (Some(Kind::Program), _)
+            if listed.starts_with("another ") || listed.starts_with(NO_NAME[0]) =>
+        {
+            listed
+        }
         (Some(Kind::Program) | None, _) => format!("another program, {listed}"),
     }
 }

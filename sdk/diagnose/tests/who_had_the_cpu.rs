@@ -166,6 +166,18 @@ fn the_threads_of_other_programs_are_one_and_those_of_the_job_are_not() {
 }
 
 #[test]
+fn who_has_no_name_is_told_in_words() {
+    let report = held_in_turn(&[("", 900, 900), (" ", 910, 910)]);
+    let text = "CPU 0 held by a program without a name (2 threads) 100 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+    let verdict = "held by a program without a name (2 threads), for 100 % of that time";
+    assert!(report.verdict.ends_with(verdict), "{report}");
+    let report = held_in_turn(&[("", 701, common::PID.0)]);
+    let text = "CPU 0 held by a thread without a name 100 %; preempted";
+    assert_eq!(holders(&report), text, "{report}");
+}
+
+#[test]
 fn a_verdict_names_two_where_none_has_the_cpus_for_most_of_the_time() {
     let of = [
         ("one", 900, 900),

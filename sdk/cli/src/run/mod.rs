@@ -10,8 +10,8 @@ mod start;
 
 use crate::args::RunArgs;
 use crate::output::{complain, print};
-use crate::place::{keep_earlier, refuse_taken};
-use anyhow::{Context, bail};
+use crate::place::{keep_earlier, refuse_folder, refuse_taken};
+use anyhow::Context;
 use gpustall_diagnose::{annotate, diagnose};
 use gpustall_trace::{MonoTime, MonotonicClock, write_finished};
 use parts::Parts;
@@ -34,9 +34,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
         .output
         .clone()
         .unwrap_or_else(|| PathBuf::from(format!("{name}.trace.json.gz")));
-    if output.is_dir() {
-        bail!("{} is a directory; name a file with -o", output.display());
-    }
+    refuse_folder(&output)?;
     if args.output.is_some() {
         refuse_taken(&output, args.force)?;
     }
@@ -74,17 +72,29 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     // Whatever happens from here on, the job's own end is what the caller gets to see.
     if let Err(error) = report(&parts, &known, notes, &output, args.force) {
         complain("error", &crate::output::describe(&error));
-        complain(
-            "note",
-            &format!(
-                "what was recorded is kept in {0}; `gpustall finish {0} -o TRACE` makes a trace of it",
-                parts.folder().display()
-            ),
-        );
+        complain("note", &what_is_left(parts.folder(), &known));
     } else {
         parts.remove();
     }
     Ok(ExitCode::from(ended))
+}
+
+/// What there still is of a recording of which no trace was made, and what to do with it.
+fn what_is_left(parts: &Path, job: &left::Job) -> String {
+    if !parts.is_dir() {
+        return format!(
+            "the job removed {}, and with it what was recorded",
+            parts.display()
+        );
+    }
+    if !is_parts(parts) {
+        // The job removed that file.
+        job.leave(parts);
+    }
+    format!(
+        "what was recorded is kept in {0}; `gpustall finish {0} -o TRACE` makes a trace of it",
+        parts.display()
+    )
 }
 
 /// Writes the trace, and says what it shows.

@@ -101,7 +101,9 @@ fn what_cannot_be_written_is_said_once_and_in_the_words_of_the_command() {
     let partial = partial(dir.path(), "killed");
     for (nowhere, says) in [
         ("no/such/place.json", "another place with -o"),
-        (".", "what it was made from is kept"),
+        (".", "is a directory; name a file with -o"),
+        ("no/", "is the name of a directory; name a file with -o"),
+        ("/dev/full", "what it was made from is kept"),
     ] {
         let nowhere = dir.path().join(nowhere);
         let output = gpustall(&["finish", "-o"], &[&nowhere, &partial]);

@@ -42,15 +42,18 @@ fn the_order_of_the_traces_changes_nothing() {
     let dir = folder();
     let sdk = partial(dir.path(), "killed");
     let start = read(&sdk).expect("it was just written").trace;
-    let kernel = kernel(dir.path(), start.meta.start_mono.as_nanos() + 1);
-    let merged = |name: &str, first: &Path, second: &Path| {
+    let start = start.meta.start_mono.as_nanos();
+    // Two recordings of the kernel have tracks of one name, of which one must give way.
+    let [kernel, late] = [1, 2].map(|later| kernel(dir.path(), start + later));
+    let merged = |name: &str, traces: [&Path; 3]| {
         let both = dir.path().join(name);
-        let output = gpustall(&["merge", "-o"], &[&both, first, second]);
+        let [first, second, third] = traces;
+        let output = gpustall(&["merge", "-o"], &[&both, first, second, third]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         read(&both).expect("it was just written").trace
     };
-    let one = merged("one.json", &sdk, &kernel);
-    let other = merged("other.json", &kernel, &sdk);
+    let one = merged("one.json", [&sdk, &kernel, &late]);
+    let other = merged("other.json", [&late, &kernel, &sdk]);
     assert_eq!(one.meta.name, "killed");
     assert_eq!(diagnose(&one), diagnose(&other));
     let names = |trace: &Trace| -> Vec<String> {
@@ -60,6 +63,7 @@ fn the_order_of_the_traces_changes_nothing() {
             .collect()
     };
     assert_eq!(names(&one), names(&other));
+    assert_eq!(one.slices, other.slices);
     assert!(names(&one).iter().any(|name| name == "dataloader-0"));
 }
 

@@ -105,11 +105,15 @@ fn what_keeps_us_from_running_the_job_has_a_code_that_no_job_has() {
         // No such folder, a folder, and no such option.
         &["-o", "nowhere/x.trace.json"][..],
         &["-o", "."],
+        // Names that only folders have, and none.
+        &["-o", "nowhere/"],
+        &["-o", "nowhere/."],
+        &["-o", ""],
         &["--budget", "much"],
         &["--jsn"],
     ] {
         let (code, said) = run(options);
-        assert_eq!(code, Some(125), "{said}");
+        assert_eq!(code, Some(125), "{options:?}: {said}");
         assert!(said.contains("error: "), "{said}");
     }
     assert_eq!(refused(folder.path(), &[]).0, Some(125));

@@ -3,7 +3,9 @@
 
 use crate::program::{command, folder, stderr, stdout};
 use gpustall_trace::read;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -206,4 +208,73 @@ fn the_hook_can_be_left_out() {
         .expect("the command starts");
     assert!(stdout(&output).starts_with("None\n"), "{output:?}");
     assert!(told_absent(folder.path()), "{:?}", notes(folder.path()));
+}
+
+/// Runs `python3 -c PROGRAM ARGUMENT`, which may use the hook's modules, and returns what it printed.
+fn with_the_hook(folder: &Path, program: &str, argument: &OsStr) -> String {
+    let output = command()
+        .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
+        .args(["python3", "-c", program])
+        .arg(argument)
+        .current_dir(folder)
+        .output()
+        .expect("the command starts");
+    assert!(output.status.success(), "{output:?}");
+    stdout(&output)
+}
+
+#[test]
+fn a_program_whose_arguments_are_no_utf8_is_read_as_any_other() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "import sys; from gpustall_hook import marks; marks.mark(marks.SAMPLED, 1, 2); \
+                   marks.note('it has ' + sys.argv[1])";
+    with_the_hook(folder.path(), program, OsStr::from_bytes(b"caf\xe9"));
+    let notes = notes(folder.path());
+    assert!(notes.contains(&"it has caf?".to_owned()), "{notes:?}");
+    let unread = |note: &String| note.contains("could be read");
+    assert!(!notes.iter().any(unread), "{notes:?}");
+}
+
+#[test]
+fn a_process_whose_files_cannot_be_read_is_told_once() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "from gpustall_hook import marks; marks.mark(marks.SAMPLED, 1, 2); \
+                   open(marks._stem + '.details', 'w').write('{\"process\": 1}\\n')";
+    with_the_hook(folder.path(), program, OsStr::new(""));
+    let notes = notes(folder.path());
+    let unread = |note: &&String| note.starts_with("Not all that one Python process marked");
+    assert_eq!(notes.iter().filter(unread).count(), 1, "{notes:?}");
+}
+
+/// What ended a worker: a signal with a name, one without, an exit code, and one that says nothing.
+#[test]
+fn each_end_of_a_worker_is_told() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "\
+import json, multiprocessing, os
+from gpustall_hook import failures, marks
+def work(how):
+    os._exit(how) if how < 9 else os.kill(os.getpid(), how)
+workers = [multiprocessing.get_context('fork').Process(target=work, args=(how,)) for how in (9, 40, 3, 0)]
+for worker in workers: worker.start()
+failures.watch(workers)
+for worker in workers: worker.join()
+failures.ended()
+lines = [json.loads(line) for line in open(marks._stem + '.details')]
+ends = {line['death']['pid']: line['death'] for line in lines if 'death' in line}
+print([ends[worker.pid].get('signal', ends[worker.pid].get('code')) for worker in workers])";
+    let printed = with_the_hook(folder.path(), program, OsStr::new(""));
+    assert!(
+        printed.starts_with("['SIGKILL', 'signal 40', 3, 0]\n"),
+        "{printed}"
+    );
 }

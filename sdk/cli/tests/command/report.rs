@@ -61,6 +61,33 @@ fn a_report_that_other_rules_made_is_made_anew_and_the_user_is_told() {
 }
 
 #[test]
+fn a_terminal_sees_no_more_of_a_files_rules_than_a_name() {
+    let dir = folder();
+    let (path, report) = finished(dir.path(), "mlp");
+    let long = format!("\u{1b}[31mred\n{}", "x".repeat(3000));
+    for (rules, verdict, said_of_it) in [
+        (long.as_str(), "said by others".into(), "made by the rules"),
+        // Of today's rules, and no report.
+        (RULES, serde_json::json!([1]), "cannot be read"),
+    ] {
+        let mut trace = read(&path).expect("it was just written").trace;
+        let carried = trace.report.as_mut().expect("it carries a report");
+        carried["rules"] = rules.into();
+        carried["verdict"] = verdict;
+        write_finished(&path, &trace).expect("the directory is writable");
+        let output = gpustall(&["report"], &[&path]);
+        assert_eq!(stdout(&output), format!("{report}\n"));
+        let said = stderr(&output);
+        assert!(
+            said.starts_with("note: ") && said.contains(said_of_it),
+            "{said}"
+        );
+        assert!(!said.trim_end().chars().any(char::is_control), "{said:?}");
+        assert!(said.chars().filter(|&c| c == 'x').count() < 100, "{said}");
+    }
+}
+
+#[test]
 fn json_is_the_report() {
     let dir = folder();
     let (path, report) = finished(dir.path(), "mlp");

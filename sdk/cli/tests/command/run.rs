@@ -206,6 +206,29 @@ fn the_trace_of_an_earlier_run_and_what_the_job_wrote_there_are_kept() {
 }
 
 #[test]
+fn what_the_job_removed_is_not_said_to_be_kept() {
+    let folder = folder();
+    let options = ["--no-sidecar", "-o", "x.trace.json"];
+    // The recording may make a file there meanwhile.
+    let script = "while [ -e x.trace.parts ]; do rm -rf x.trace.parts; done; exit 3";
+    let removed = run(folder.path(), &options, script);
+    assert_eq!(removed.status.code(), Some(3), "{removed:?}");
+    let said = stderr(&removed);
+    assert!(said.contains("note: the job removed "), "{said}");
+    assert!(!said.contains("is kept in"), "{said}");
+    // No trace can be written where the job made a folder; what is kept can be finished.
+    let script = "rm x.trace.parts/job.json; mkdir -p x.trace.json/in; exit 3";
+    let kept = run(folder.path(), &options, script);
+    let said = stderr(&kept);
+    assert_eq!(kept.status.code(), Some(3), "{said}");
+    assert!(said.contains("is kept in"), "{said}");
+    let parts = folder.path().join("x.trace.parts");
+    let output = folder.path().join("y.trace.json");
+    let finished = gpustall(&["finish"], &[&parts, Path::new("-o"), &output]);
+    assert_eq!(finished.status.code(), Some(0), "{finished:?}");
+}
+
+#[test]
 fn the_parts_of_a_killed_command_are_finished_by_hand() {
     let folder = folder();
     // The job ends by itself when nobody asks for it any more.

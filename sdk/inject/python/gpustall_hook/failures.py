@@ -56,16 +56,15 @@ def watch(workers):
 
 
 def ended():
-    """Tells of workers that have ended by a signal, or with an exit code that says that something is wrong."""
+    """Tells of workers that have ended, and how. One that had nothing left to do ends with exit code 0 too."""
     try:
         for pid, worker in list(_workers.items()):
             status = _status(pid, worker)
             if status is None:
                 continue
             _workers.pop(pid, None)
-            how = {"signal": signal.Signals(-status).name} if status < 0 else {"code": status}
-            if status:
-                marks.detail(death={"pid": pid, "at": marks.now(), **how})
+            how = {"signal": _signal(-status)} if status < 0 else {"code": status}
+            marks.detail(death={"pid": pid, "at": marks.now(), **how})
     except Exception:
         pass
 
@@ -84,6 +83,14 @@ def _status(pid, worker):
     if state is None:
         return None
     return state.si_status if state.si_code == os.CLD_EXITED else -state.si_status
+
+
+def _signal(number):
+    """Its name; most realtime signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "signal %d" % number
 
 
 def _text(error):

@@ -212,10 +212,11 @@ def _grow():
 def _append(what):
     import json
 
-    line = json.dumps(what) + "\n"
+    # A path or an argument that is not UTF-8 has surrogates, which no text of JSON may have.
+    line = json.dumps(what, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
     file = os.open(_stem + ".details", os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
     try:
-        os.write(file, line.encode())
+        os.write(file, line)
     finally:
         os.close(file)
 

@@ -56,9 +56,10 @@ impl Failures {
                 let said = (name.clone(), stage.name(), text.to_owned());
                 failures.failed.insert(stage.made(pid), said);
             }
-            if let Some(death) = trainer.deaths.iter().find(|death| death.pid == pid) {
-                failures.ends.insert(pid, end(&name, death, stages));
-            }
+            let death = trainer.deaths.iter().find(|death| death.pid == pid);
+            failures
+                .ends
+                .extend(death.and_then(|death| Some((pid, end(&name, death, stages)?))));
         }
         failures
     }
@@ -100,24 +101,29 @@ impl Failures {
     }
 }
 
-fn end(worker: &str, death: &Death, stages: &[Stage]) -> End {
+/// `None` if the worker ended because it had nothing left to do.
+fn end(worker: &str, death: &Death, stages: &[Stage]) -> Option<End> {
     let made = stages.iter().filter(|stage| stage.works && stage.last);
     let made = made.filter(|stage| !stage.failed).count();
     let batches = match made {
         1 => "1 batch".to_owned(),
         made => format!("{made} batches"),
     };
-    let open = stages.iter().rev().find(|stage| stage.end.is_none());
+    let ended_in = |stage: &&Stage| stage.end.is_none() || stage.cut;
+    let open = stages.iter().rev().find(ended_in);
+    if open.is_none() && death.signal.is_none() && death.code == 0 {
+        return None;
+    }
     let stage = open.map_or(String::new(), |stage| format!(" in {}", stage.name()));
     let (how, hint) = match &death.signal {
         Some(signal) => (format!("was killed by {signal}"), hint(signal)),
         None => (format!("exited with code {}", death.code), ""),
     };
-    End {
+    Some(End {
         at: death.at,
         message: format!("{worker} {how}{stage}, after {batches}{hint}"),
         how,
-    }
+    })
 }
 
 /// What often sends a signal.
@@ -217,7 +223,13 @@ mod tests {
                 0,
                 "worker-0 was killed by SIGKILL in get, after 1 batch (out of memory? see dmesg)",
             ),
+            (
+                Some("signal 40"),
+                0,
+                "worker-0 was killed by signal 40 in get, after 1 batch",
+            ),
             (None, 3, "worker-0 exited with code 3 in get, after 1 batch"),
+            (None, 0, "worker-0 exited with code 0 in get, after 1 batch"),
         ] {
             let mut trainer = recording(TRAINER, None, &[(50, "RuntimeError: exited")]);
             trainer.deaths.push(Death {
@@ -233,6 +245,26 @@ mod tests {
             let end = failures.end(WORKER).expect("it ended");
             assert_eq!((end.at, end.message.as_str()), (55, told));
             assert_eq!(failures.of_call(TRAINER, &call(None), 3), told);
+        }
+    }
+
+    #[test]
+    fn a_worker_that_had_nothing_left_to_do_did_not_end_before_its_time() {
+        let mut trainer = recording(TRAINER, None, &[(50, "ValueError: of another worker")]);
+        trainer.deaths.push(Death {
+            pid: WORKER,
+            at: 55,
+            ..Death::default()
+        });
+        let worker = recording(WORKER, Some(0), &[]);
+        let mut last = stage(1, (20, Some(30)), false);
+        for (cut, told) in [(false, false), (true, true)] {
+            // sys.exit(0) in a data set.
+            last.cut = cut;
+            let stages = vec![stage(0, (10, Some(20)), false), last.clone()];
+            let all = [(&trainer, Vec::new()), (&worker, stages)];
+            let failures = Failures::of(&trainer, &all);
+            assert_eq!(failures.end(WORKER).is_some(), told);
         }
     }
 }

@@ -96,8 +96,8 @@ pub(super) fn parts(
     (start, now): (MonoTime, MonoTime),
     notes: &mut Vec<String>,
 ) -> Vec<Part> {
-    let recordings = match record::read(folder) {
-        Ok(recordings) => recordings,
+    let (recordings, unread) = match record::read(folder) {
+        Ok(found) => found,
         Err(error) => {
             notes.push(format!(
                 "The marks of Python programs could not be read: {error}."
@@ -110,6 +110,15 @@ pub(super) fn parts(
         notes.push(format!(
             "{empty} Python processes could not store their marks in {}: is the disk full?",
             folder.display()
+        ));
+    }
+    if unread > 0 {
+        let whose = match unread {
+            1 => "one Python process".to_owned(),
+            unread => format!("{unread} Python processes"),
+        };
+        notes.push(format!(
+            "Not all that {whose} marked could be read: steps and data waits may be missing."
         ));
     }
     let told: BTreeSet<&String> = recordings.iter().flat_map(|of| &of.notes).collect();

@@ -138,6 +138,8 @@ pub(super) struct Recording {
     pub(super) marks: Vec<Mark>,
     /// Marks that found no room.
     pub(super) lost: u64,
+    /// Details that could not be read.
+    pub(super) unread: usize,
 }
 
 impl Recording {
@@ -169,19 +171,32 @@ impl Recording {
     }
 }
 
-/// The recordings in a folder, by process.
-pub(super) fn read(folder: &Path) -> std::io::Result<Vec<Recording>> {
+/// The recordings in a folder, by process, and of how many processes not all could be read.
+pub(super) fn read(folder: &Path) -> std::io::Result<(Vec<Recording>, usize)> {
     let entries = fs::read_dir(folder)?.flatten().map(|entry| entry.path());
     let marks = |path: &PathBuf| path.extension().is_some_and(|of| of == "marks");
     let mut paths: Vec<PathBuf> = entries.filter(marks).collect();
     paths.sort();
     let mut found = Vec::new();
+    let mut unread = 0;
     for path in paths {
-        let details = fs::read_to_string(path.with_extension("details")).unwrap_or_default();
-        found.extend(recording(&fs::read(&path)?, &details));
+        let marks = fs::read(&path);
+        let details = fs::read(path.with_extension("details"));
+        // A process that ended at once may have no details yet.
+        let missing = |error: &std::io::Error| error.kind() != std::io::ErrorKind::NotFound;
+        let failed = marks.is_err() || details.as_ref().is_err_and(missing);
+        let (marks, details) = (marks.unwrap_or_default(), details.unwrap_or_default());
+        match recording(&marks, &String::from_utf8_lossy(&details)) {
+            Ok(recording) => {
+                unread += usize::from(failed || recording.unread > 0);
+                found.push(recording);
+            }
+            Err(Unread::Nothing) => unread += usize::from(failed),
+            Err(Unread::Unknown) => unread += 1,
+        }
     }
     found.sort_by_key(|recording: &Recording| recording.process.pid);
-    Ok(found)
+    Ok((found, unread))
 }
 
 /// How many processes found no room for any mark.
@@ -193,22 +208,31 @@ pub(super) fn empty(folder: &Path) -> usize {
         .count()
 }
 
-/// What the two files of a process say; `None` if they are not of this format, or the process ended
-/// before it could say who it is.
-pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
+/// Why the files of a process make no recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// There is nothing in them: the process ended before it marked anything.
+    Nothing,
+    /// They are not of this format, or do not say whose they are.
+    Unknown,
+}
+
+/// What the two files of a process say.
+pub(super) fn recording(marks: &[u8], details: &str) -> Result<Recording, Unread> {
     let (slots, _) = marks.as_chunks::<MARK_BYTES>();
-    let (head, slots) = slots.split_first()?;
+    let (head, slots) = slots.split_first().ok_or(Unread::Nothing)?;
     let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| head[at + i]));
-    if number(0) != FORMAT {
-        return None;
+    match number(0) {
+        FORMAT => {}
+        0 => return Err(Unread::Nothing),
+        _ => return Err(Unread::Unknown),
     }
     let mut found = Recording {
         lost: number(16),
         marks: slots.iter().filter_map(Mark::of).collect(),
         ..Recording::default()
     };
-    for line in details.lines() {
-        // The last line may be cut off.
+    for line in details.split_inclusive('\n') {
         match serde_json::from_str(line) {
             Ok(Detail::Process(process)) => found.process = process,
             Ok(Detail::Thread(thread)) => {
@@ -222,8 +246,54 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Option<Recording> {
             Ok(Detail::Error(error)) => found.errors.push(error),
             Ok(Detail::Death(death)) => found.deaths.push(death),
             Ok(Detail::Note(note)) => found.notes.push(note),
-            Err(_) => {}
+            // The last line may be cut off.
+            Err(_) => found.unread += usize::from(line.ends_with('\n')),
         }
     }
-    (found.process.pid > 0).then_some(found)
+    let marked = found.unread > 0 || !found.marks.is_empty();
+    match found.process.pid {
+        0 if marked => Err(Unread::Unknown),
+        0 => Err(Unread::Nothing),
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(format: u64, marks: &[u32], details: &str) -> Result<Recording, Unread> {
+        let mut bytes = vec![0; MARK_BYTES];
+        bytes[..8].copy_from_slice(&format.to_le_bytes());
+        for kind in marks {
+            let mut slot = [0; MARK_BYTES];
+            slot[MARK_BYTES - 4..].copy_from_slice(&kind.to_le_bytes());
+            bytes.extend(slot);
+        }
+        recording(&bytes, details)
+    }
+
+    #[test]
+    fn a_line_that_is_no_json_is_counted_and_one_that_was_cut_off_is_not() {
+        let who = "{\"process\": {\"pid\": 7}}\n";
+        for (rest, unread) in [
+            ("", 0),
+            ("{\"note\": \"cut o", 0),
+            ("{\"note\": \"\\udce9\"}\n", 1),
+        ] {
+            let found = of(FORMAT, &[], &format!("{who}{rest}")).expect("it says who it is");
+            assert_eq!(found.unread, unread, "{rest}");
+        }
+    }
+
+    #[test]
+    fn marks_without_a_process_are_lost_and_no_marks_are_nothing() {
+        let why = |format, marks: &[u32], details| of(format, marks, details).err();
+        let bad = "{\"process\": {\"pid\": 7, \"argv\": [\"\\udce9\"]}}\n";
+        assert_eq!(why(FORMAT, &[2], ""), Some(Unread::Unknown));
+        assert_eq!(why(FORMAT, &[], bad), Some(Unread::Unknown));
+        assert_eq!(why(FORMAT + 1, &[], ""), Some(Unread::Unknown));
+        assert_eq!(why(FORMAT, &[], ""), Some(Unread::Nothing));
+        assert_eq!(why(0, &[], ""), Some(Unread::Nothing));
+    }
 }
