@@ -192,6 +192,7 @@ mod tests {
 
     /// Runs a test where the server runs, for a queue of its own.
     fn on_the_server(device: u16, test: impl FnOnce(Asker) + Send) {
+        launches::are_fused_from_now();
         let server = DeviceHandle::<Server>::new(DeviceId::new(device, 0));
         let queue = StreamId::allocate();
         let asker = Asker {
@@ -207,7 +208,6 @@ mod tests {
         on_the_server(910, |asker| {
             let generation = Generation::next();
             let operations = [1, 2, 3, 4].map(operation);
-            launches::are_fused_from_now();
             asks(generation, asker, FORWARD);
             operations[..2]
                 .iter()
