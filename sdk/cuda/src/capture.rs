@@ -220,6 +220,10 @@ impl Capture {
         }
         // What still runs is given up: a buffer of ours must not come back by the other one's callback.
         self.request_all();
+        if self.left.is_some() {
+            // It was another one's by then, and so is its clock.
+            return;
+        }
         self.dropped += self.cupti.take_dropped();
         self.cupti.restore();
         self.left(now);
@@ -309,14 +313,19 @@ impl Capture {
                 self.windows.opened(now);
                 // It could be switched on before. If it cannot now, another has it, and what is on is that one's.
                 if self.switch(true).is_err() {
-                    self.calls = None;
-                    self.price.closed(now);
-                    self.windows.closed(now);
-                    self.left(now);
+                    self.lose(now);
                 }
             }
             Decision::Close => self.close(now),
         }
+    }
+
+    /// The window ends without being closed: another profiler has CUPTI.
+    fn lose(&mut self, now: MonoTime) {
+        self.calls = None;
+        self.price.closed(now);
+        self.windows.closed(now);
+        self.left(now);
     }
 
     fn close(&mut self, now: MonoTime) {
@@ -371,12 +380,7 @@ impl Capture {
                 self.calls = None;
                 match self.cupti.subscribe(functions) {
                     Ok(calls) => self.calls = Some(calls),
-                    Err(_) => {
-                        let now = MonotonicClock::read();
-                        self.price.closed(now);
-                        self.windows.closed(now);
-                        self.left(now);
-                    }
+                    Err(_) => self.lose(MonotonicClock::read()),
                 }
             }
         }

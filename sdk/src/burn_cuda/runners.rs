@@ -382,6 +382,14 @@ mod tests {
         }
     }
 
+    /// For longer than an idle runner stays untaken.
+    fn look_for_a_while(search: &mut Search) {
+        for _ in 0..15 {
+            search.look();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     #[test]
     fn a_runner_that_makes_handles_goes_on() {
         let device = DeviceId::new(901, 0);
@@ -398,11 +406,7 @@ mod tests {
         });
         theirs.flush_queue();
         let mut search = Search::default();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(300) {
-            search.look();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        look_for_a_while(&mut search);
         working.store(false, Ordering::Relaxed);
         let went_on = receiver.recv_timeout(Duration::from_secs(30));
         assert!(went_on.is_ok(), "the runner waits for us, and we for it");
@@ -419,11 +423,7 @@ mod tests {
         });
         theirs.flush_queue();
         let mut search = Search::default();
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_millis(300) {
-            search.look();
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        look_for_a_while(&mut search);
         assert_eq!(search.devices.get(&device), Some(&Known::Found));
         let _ = go_on.send(());
         look_until_ready(&mut search, device);
