@@ -67,7 +67,19 @@ pub(crate) struct Cupti {
 #[derive(Debug)]
 pub(crate) struct Subscription {
     subscriber: *mut c_void,
+    enable_callback: unsafe extern "C" fn(u32, *mut c_void, u32, u32) -> Code,
     unsubscribe: unsafe extern "C" fn(*mut c_void) -> Code,
+}
+
+impl Subscription {
+    /// Has the calls of these functions reported to [`host_calls`], beside those that are already.
+    pub(crate) fn report(&self, functions: impl Iterator<Item = (Api, u32)>) {
+        for (api, number) in functions {
+            // SAFETY: the subscriber is the one that CUPTI gave. A number that this CUPTI has no function for
+            // is refused, and the next one may have one.
+            let _ = unsafe { (self.enable_callback)(1, self.subscriber, api as u32, number) };
+        }
+    }
 }
 
 // SAFETY: CUPTI takes the subscriber back on any thread.
@@ -156,15 +168,12 @@ impl Cupti {
 
     /// Whether nobody else has subscribed: another profiler would have.
     pub(crate) fn is_free(&self) -> Result<(), CaptureError> {
-        self.subscribe(std::iter::empty()).map(drop)
+        self.subscribe().map(drop)
     }
 
-    /// Has the calls of these functions reported to [`host_calls`]. CUPTI reports to one subscriber in a
-    /// process, so another profiler that holds it is an error, and holding it keeps others out.
-    pub(crate) fn subscribe(
-        &self,
-        functions: impl Iterator<Item = (Api, u32)>,
-    ) -> Result<Subscription, CaptureError> {
+    /// Subscribes to calls, of which none are reported yet. CUPTI reports to one subscriber in a process, so
+    /// another profiler that holds it is an error, and holding it keeps others out.
+    pub(crate) fn subscribe(&self) -> Result<Subscription, CaptureError> {
         let mut subscriber = ptr::null_mut();
         // SAFETY: the callback has the type that CUPTI calls and lives as long as the process; CUPTI keeps
         // the subscriber until it is given back.
@@ -175,16 +184,11 @@ impl Cupti {
             return Err(CaptureError::NoDriver);
         }
         self.check("cuptiSubscribe", code)?;
-        let subscription = Subscription {
+        Ok(Subscription {
             subscriber,
+            enable_callback: self.enable_callback,
             unsubscribe: self.unsubscribe,
-        };
-        for (api, number) in functions {
-            // SAFETY: the subscriber is the one that CUPTI just gave. A number that this CUPTI has no function
-            // for is refused, and the next one may have one.
-            let _ = unsafe { (self.enable_callback)(1, subscriber, api as u32, number) };
-        }
-        Ok(subscription)
+        })
     }
 
     /// Hands CUPTI the functions that it calls from now on. All three live as long as the process.

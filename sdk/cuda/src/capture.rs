@@ -76,6 +76,9 @@ pub struct Capture {
     dropped: u64,
     reported: (u64, u64),
     unreadable: bool,
+    /// Launches of the first window in which no kernel came, and whether that was told.
+    unanswered: Option<u64>,
+    told_unanswered: bool,
 }
 
 /// CUPTI was left to another profiler.
@@ -132,6 +135,8 @@ impl Capture {
             dropped: 0,
             reported: (0, 0),
             unreadable: false,
+            unanswered: None,
+            told_unanswered: false,
         };
         if capture.governor.is_open() {
             capture.price.opened(now, Nanos::ZERO);
@@ -255,6 +260,7 @@ impl Capture {
     pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
         self.request_all();
         self.drain(sink);
+        self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
         let now = MonotonicClock::read();
         self.price.judge(now, self.modelled());
         self.windows.write(now, sink);
@@ -309,6 +315,7 @@ impl Capture {
         match self.governor.tick(now, self.cost()) {
             Decision::Stay => {}
             Decision::Open => {
+                self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
                 // It could be switched on before. If it cannot now, another has it, and what is on is that one's.
@@ -344,25 +351,28 @@ impl Capture {
         switched
     }
 
+    /// In this order. Where CUPTI lost its subscriber while kernels were recorded, a Burn program on an H200
+    /// had no kernels in any later window, while CUPTI said of each call that it had succeeded.
     fn set_kinds(&mut self, on: bool) -> Result<(), CaptureError> {
-        // Nothing is switched on where another profiler has subscribed: what it would record would be taken
-        // for that one's.
-        self.calls = match on {
-            true => {
-                host_calls::window_opens();
-                let functions = self.emitter.calls().functions(self.runtime_launches);
-                Some(self.cupti.subscribe(functions)?)
-            }
-            false => None,
-        };
-        self.cupti.set(layout::KERNEL, on)?;
+        if on {
+            host_calls::window_opens();
+            // Nothing is switched on where another profiler has subscribed: what it would record would be
+            // taken for that one's.
+            let calls = self.cupti.subscribe()?;
+            calls.report(self.emitter.calls().functions(self.runtime_launches));
+            self.calls = Some(calls);
+        }
+        let kernels = self.cupti.set(layout::KERNEL, on);
         let waits = WAITS.iter().filter(|_| self.waits);
         let extra = EXTRA.iter().filter(|_| self.every_kind);
         for &kind in KINDS.iter().chain(waits).chain(extra) {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
-        Ok(())
+        if !on || kernels.is_err() {
+            self.calls = None;
+        }
+        kernels
     }
 
     /// Asks for the runtime's launches too, where kernels come without a call of the driver.
@@ -374,14 +384,8 @@ impl Capture {
         self.emitter.launched = (0, 0);
         if called * CALLS_MISSED.1 < kernels {
             self.runtime_launches = true;
-            if self.is_open() {
-                let functions = self.emitter.calls().functions(true);
-                // The old one is given back first: there can be one.
-                self.calls = None;
-                match self.cupti.subscribe(functions) {
-                    Ok(calls) => self.calls = Some(calls),
-                    Err(_) => self.lose(MonotonicClock::read()),
-                }
+            if let Some(calls) = &self.calls {
+                calls.report(self.emitter.calls().functions(true));
             }
         }
     }
@@ -455,6 +459,15 @@ impl Capture {
             let text = &format!(
                 "Another profiler (nsys, torch.profiler...) took CUPTI after {seconds:.1} s: from then on device \
                  operations were not recorded. Run one of them at a time."
+            );
+            sink.push(&EventRef::Note { text });
+        }
+        if let Some(launches) = self.unanswered
+            && !std::mem::replace(&mut self.told_unanswered, true)
+        {
+            let text = &format!(
+                "CUPTI reported {launches} launches in a row and no kernel: unless they were captured into a \
+                 graph, device time is missing. Capture the job whole (a budget of `all`)."
             );
             sink.push(&EventRef::Note { text });
         }

@@ -16,6 +16,9 @@ const WAITING: usize = 1 << 16;
 /// `CUPTI_SYNCHRONIZATION_INVALID_VALUE`: not a wait for a stream, or for an event.
 const NONE: u32 = u32::MAX;
 
+/// So many launches without any kernel are no accident.
+const KERNELS_MISSED: u64 = 200;
+
 /// Where events go.
 pub trait EventSink {
     /// Takes one event.
@@ -68,6 +71,8 @@ pub(crate) struct Emitter {
     pub(crate) counts: Counts,
     /// Kernels of no graph, and how many of them had a call.
     pub(crate) launched: (u64, u64),
+    /// Launches of kernels since [`take_unanswered`](Self::take_unanswered), and kernels that came.
+    in_window: (u64, u64),
     /// Start of the earliest operation since it was last taken.
     pub(crate) first_operation: Option<u64>,
 }
@@ -85,6 +90,7 @@ impl Emitter {
             events: Recent::new(WAITING),
             counts: Counts::default(),
             launched: (0, 0),
+            in_window: (0, 0),
             first_operation: None,
         }
     }
@@ -92,6 +98,13 @@ impl Emitter {
     /// The calls that are recorded.
     pub(crate) fn calls(&self) -> &Calls {
         &self.calls
+    }
+
+    /// Launches since this was last asked, if they are many and no kernel came. To be asked when all must
+    /// have come.
+    pub(crate) fn take_unanswered(&mut self) -> Option<u64> {
+        let (launches, kernels) = std::mem::take(&mut self.in_window);
+        (kernels == 0 && launches >= KERNELS_MISSED).then_some(launches)
     }
 
     /// Whether operations ran on more than one stream of a device.
@@ -110,6 +123,7 @@ impl Emitter {
                 graph_node,
             } => {
                 self.counts.kernels += 1;
+                self.in_window.1 += 1;
                 if graph_node == 0 {
                     self.launched.0 += 1;
                     self.launched.1 += u64::from(self.submitted.get(correlation).is_some());
@@ -253,6 +267,8 @@ impl Emitter {
             return;
         };
         self.counts.calls += 1;
+        let launches = name.starts_with("cuLaunch") && name.contains("Kernel");
+        self.in_window.0 += u64::from(launches && returned == 0);
         let (pid, tid) = self.tracks.thread(Tid(call.thread), sink);
         let error = match returned {
             0 => String::new(),

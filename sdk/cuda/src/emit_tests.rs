@@ -23,20 +23,28 @@ fn told(all: &[Told]) -> (Trace, Counts) {
     let folder = tempfile::tempdir().expect("the directory for temporary files is writable");
     let path = folder.path().join("x.json.partial");
     let mut partial = PartialWriter::create(&path, &Meta::default()).expect("it is writable");
+    let mut emitter = emitter();
+    tell(&mut emitter, all, &mut partial);
+    partial.flush().expect("there is room");
+    let read = read(&path).expect("it was just written");
+    (read.trace, emitter.counts)
+}
+
+fn emitter() -> Emitter {
     let mut calls = Calls::default();
     let launch = vec![(3, "cuLaunchKernel".to_owned()), (4, "cuInit".to_owned())];
     calls.add(Api::Driver, launch);
     calls.add(Api::Runtime, vec![(5, "cudaGraphLaunch_v10000".to_owned())]);
-    let mut emitter = Emitter::new(PID, MonoTime::from_nanos(1_000), calls);
+    Emitter::new(PID, MonoTime::from_nanos(1_000), calls)
+}
+
+fn tell(emitter: &mut Emitter, all: &[Told], sink: &mut dyn EventSink) {
     for told in all {
         match told {
-            Told::Record(record) => emitter.record(record, &mut partial),
-            Told::Call(call) => emitter.call(call, &mut partial),
+            Told::Record(record) => emitter.record(record, sink),
+            Told::Call(call) => emitter.call(call, sink),
         }
     }
-    partial.flush().expect("there is room");
-    let read = read(&path).expect("it was just written");
-    (read.trace, emitter.counts)
 }
 
 fn place(device: u32, stream: u32) -> Place {
@@ -198,4 +206,29 @@ fn a_second_stream_of_a_device_is_noticed() {
     // One stream on each of two devices.
     assert!(!noticed(place(1, 7)));
     assert!(noticed(place(0, 13)));
+}
+
+#[test]
+fn launches_without_any_kernel_are_told() {
+    struct Nothing;
+    impl EventSink for Nothing {
+        fn push(&mut self, _: &EventRef<'_>) {}
+    }
+    let after = |launches: u32, kernels: u32| {
+        let mut emitter = emitter();
+        let launch = |n| call(Api::Driver, 3, n, (2_000, 2_500));
+        let ran = |n| Told::Record(kernel(n, (3_000, 5_000), 0));
+        let all: Vec<Told> = (0..launches)
+            .map(launch)
+            .chain((0..kernels).map(ran))
+            .collect();
+        tell(&mut emitter, &all, &mut Nothing);
+        emitter
+    };
+    assert_eq!(after(200, 0).take_unanswered(), Some(200));
+    assert_eq!(after(199, 0).take_unanswered(), None);
+    assert_eq!(after(500, 1).take_unanswered(), None);
+    let mut asked = after(200, 0);
+    asked.take_unanswered();
+    assert_eq!(asked.take_unanswered(), None);
 }

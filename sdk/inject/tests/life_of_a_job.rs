@@ -3,6 +3,7 @@
 
 mod job;
 
+use gpustall_trace::vocab::cat;
 use job::{kernels, start, start_with};
 use std::os::unix::process::ExitStatusExt;
 
@@ -23,6 +24,36 @@ fn a_job_of_which_nothing_is_captured_whole_gets_a_window() {
     job.signal("-TERM");
     let (_, trace) = job.end();
     assert!(kernels(&trace) > 0);
+}
+
+#[test]
+fn each_window_has_kernels() {
+    let variables = [
+        ("GPUSTALL_CUDA_WHOLE", "0"),
+        ("GPUSTALL_CUDA_BUDGET", "0.0005"),
+    ];
+    let python = "def until(subscribers):\n    \
+                      deadline = time.monotonic() + 120\n    \
+                      while of('subscribers').value != subscribers:\n        \
+                          assert time.monotonic() < deadline\n        \
+                          time.sleep(0.002)\n\
+                  for window in range(3):\n    \
+                      open(os.environ['GPUSTALL_OUTPUT'] + '/capture-now', 'w').close()\n    \
+                      until(1)\n    \
+                      opened = time.monotonic_ns()\n    \
+                      until(0)\n    \
+                      assert not of('silent').value\n\
+                  open(os.environ['GPUSTALL_OUTPUT'] + '/opened', 'w').write(str(opened))";
+    let mut job = start_with(&variables, 0, python);
+    assert!(job.child.wait().expect("it was started here").success());
+    let opened = std::fs::read_to_string(job.folder.path().join("opened"));
+    let opened: u64 = opened.expect("the job wrote it").parse().expect("a number");
+    let (_, trace) = job.end();
+    let kernel = trace.strings.find(cat::KERNEL);
+    let begun = trace.meta.start_mono.as_nanos();
+    let last = trace.slices.iter().filter(|s| Some(s.cat) == kernel);
+    let last = last.map(|slice| begun + slice.span.start.as_nanos()).max();
+    assert!(last > Some(opened), "the last window has kernels");
 }
 
 #[test]

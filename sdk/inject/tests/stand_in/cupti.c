@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#define KERNELS 10 /* CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL */
 #define RECORD 256 /* both records take as much here */
 
 typedef void (*Requested)(uint8_t **, size_t *, size_t *);
@@ -38,13 +39,15 @@ struct Call { /* CUpti_ActivityAPI */
 int answer = ANSWER; /* what cuptiSubscribe says; 39: another profiler is there */
 int subscribers, refused; /* that are there, and that were not let in */
 int flushes, switches; /* calls of these since the process began */
+int recorded; /* kernels are */
+int silent; /* they are not any more: the subscriber left while they were recorded, as was seen of CUPTI 13.0 */
 uint64_t stand_in_time(void) { return timestamp(); }
 
-uint32_t cuptiActivityEnable(uint32_t kind) { (void)kind; switches += 1; return 0; }
-uint32_t cuptiActivityDisable(uint32_t kind) { (void)kind; switches += 1; return 0; }
+uint32_t cuptiActivityEnable(uint32_t kind) { recorded |= kind == KERNELS; switches += 1; return 0; }
+uint32_t cuptiActivityDisable(uint32_t kind) { recorded &= kind != KERNELS; switches += 1; return 0; }
 uint32_t cuptiSetThreadIdType(uint32_t type) { (void)type; return 0; }
 uint32_t cuptiGetVersion(uint32_t *version) { *version = 130000; return 0; }
-uint32_t cuptiUnsubscribe(void *subscriber) { (void)subscriber; subscribers -= 1; return 0; }
+uint32_t cuptiUnsubscribe(void *subscriber) { (void)subscriber; silent |= recorded; subscribers -= 1; return 0; }
 uint32_t cuptiGetResultString(uint32_t code, const char **text) { (void)code; *text = "CUPTI_ERROR_STAND_IN"; return 0; }
 
 uint32_t cuptiSubscribe(void **subscriber, const void *callback, void *data) {
@@ -88,7 +91,7 @@ uint32_t cuptiActivityFlushAll(uint32_t flag) {
     memcpy(buffer, &call, sizeof call);
     memcpy(buffer + RECORD, &kernel, sizeof kernel);
     next += 1;
-    completed(NULL, 0, buffer, size, 2 * RECORD);
+    completed(NULL, 0, buffer, size, silent ? 0 : 2 * RECORD);
     return 0;
 }
 
