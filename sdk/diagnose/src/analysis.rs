@@ -10,7 +10,7 @@ use crate::job;
 use crate::links::percent;
 use crate::report::{Device, Loader, REPORT_SCHEMA, RULES, Report};
 use crate::stats::round_share;
-use crate::steps::{MIN_KERNELS, MIN_STEPS, tell_apart};
+use crate::steps::{MIN_KERNELS, MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS, tell_apart};
 use crate::thread_table::tables;
 use crate::timeline::Timeline;
 use crate::verdict::Beside;
@@ -102,7 +102,10 @@ pub(crate) fn report(trace: &Trace) -> Report {
         judged,
         hang: job::hang(timeline),
     };
-    let judges = steps.count >= MIN_STEPS || kernels(accounts) >= MIN_KERNELS;
+    let long = steps.count >= MIN_LONG_STEPS && steps.time >= MIN_LONG_TIME;
+    let judges = steps.count >= MIN_STEPS
+        || kernels(accounts) >= MIN_KERNELS
+        || (long && has_main_cause(&charges));
     let findings = if judges { run.findings() } else { Vec::new() };
     let cut_off = run.cut_off();
     let starved = taken::note(&loaders);
@@ -187,6 +190,14 @@ fn charges(accounts: &[Account]) -> BTreeMap<String, u64> {
         .into_iter()
         .map(|(cause, ns)| (cause.to_owned(), ns.get()))
         .collect()
+}
+
+/// Whether one cause has more than half of what was lost.
+fn has_main_cause(charges: &BTreeMap<String, u64>) -> bool {
+    let lost = || charges.iter().filter(|(cause, _)| *cause != COMPUTE);
+    let all = lost().fold(0, |all: u64, (_, &ns)| all.saturating_add(ns));
+    let most = lost().map(|(_, &ns)| ns).max().unwrap_or_default();
+    most > all / 2
 }
 
 /// Charges as shares that add up to 1: the largest takes what rounding left over.

@@ -63,7 +63,9 @@ impl Timeline<'_> {
             index: Some(number),
             thread: self.trace.track(slice.track).map(|track| track.tid),
             span: self.clip(slice.span),
-            cut: slice.span.end > self.end,
+            whole: slice.span.len(),
+            recorded: self.clip(slice.span).len(),
+            cut: false,
         });
     }
 

@@ -37,7 +37,11 @@ pub(crate) struct Step {
     /// Thread that runs the loop.
     pub(crate) thread: Option<Tid>,
     pub(crate) span: Interval,
-    /// Whether its end was not recorded, or a pause cut it.
+    /// How long it took, also where it went on after the end of the recording.
+    pub(crate) whole: Nanos,
+    /// How much of that was recorded: neither in a pause nor after the end.
+    pub(crate) recorded: Nanos,
+    /// Whether its end is not known, or too little of it was recorded.
     pub(crate) cut: bool,
 }
 

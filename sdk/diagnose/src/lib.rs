@@ -108,9 +108,12 @@ pub use report::{
 };
 pub use rules::WORKERS_BUSY_SHARE;
 pub use stats::Distribution;
-pub use steps::{MIN_KERNELS, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS};
+pub use steps::{
+    MIN_KERNELS, MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS,
+};
 pub use thread_table::MAX_LISTED_THREADS;
 pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
+pub use timeline::MAX_UNRECORDED;
 pub use worker_counts::MAX_WORKER_COUNTS;
 pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};

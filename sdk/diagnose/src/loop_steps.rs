@@ -31,6 +31,8 @@ impl Timeline<'_> {
                 index: Some(number),
                 thread: Some(thread),
                 span,
+                whole: span.len(),
+                recorded: span.len(),
                 cut: false,
             });
         }

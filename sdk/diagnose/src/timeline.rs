@@ -11,11 +11,17 @@ use crate::ranks;
 use crate::stages::Stages;
 use crate::threads::{Lane, Threads, tid_of};
 use crate::user_spans::UserSpans;
+use crate::window::{during, total};
 use gpustall_trace::vocab::kind;
 use gpustall_trace::{
     Interval, Nanos, Pid, Slice, Symbol, Tid, Trace, TraceTime, Track, TrackId, TrackKind,
 };
 use std::collections::{HashMap, HashSet};
+
+/// A step is complete if no more than one part in so many of it was not recorded. Pauses of a device's recording
+/// begin and end in the middle of steps: where these are as long as the stretch between two pauses, the rule
+/// that none may be touched leaves none of them.
+pub const MAX_UNRECORDED: u64 = 5;
 
 /// A trace as the diagnosis sees it. All spans are cut to the recording, `[0, end)`.
 pub(crate) struct Timeline<'a> {
@@ -113,7 +119,9 @@ impl<'a> Timeline<'a> {
                 index: integer(&slice.args, self.names.key.step),
                 thread: id(&slice.args, self.names.key.thread).map(Tid),
                 span,
-                cut: flag(&slice.args, self.names.key.unfinished) || slice.span.end > self.end,
+                whole: slice.span.len(),
+                recorded: span.len(),
+                cut: flag(&slice.args, self.names.key.unfinished),
             });
         } else if cat == self.names.cat.phase {
             self.phases.push(Phase {
@@ -212,7 +220,7 @@ impl<'a> Timeline<'a> {
         }
     }
 
-    /// A step is whole if it lies between two pauses.
+    /// A step is complete if hardly any of it lies in pauses or after the end of the recording.
     fn mark_cut_steps(&mut self) {
         let all = [Interval::new(TraceTime::ZERO, self.end)];
         let recorded = without(&all, &self.pauses);
@@ -235,9 +243,9 @@ impl<'a> Timeline<'a> {
                     .or_insert_with(|| process(tid).unwrap_or(&recorded)),
                 None => &recorded,
             };
-            let after = recorded.partition_point(|part| part.start <= step.span.start);
-            let part = after.checked_sub(1).and_then(|i| recorded.get(i));
-            step.cut |= part.is_none_or(|part| part.end < step.span.end);
+            step.recorded = total(&during(recorded, step.span));
+            let missing = step.whole - step.recorded;
+            step.cut |= missing.get() > step.whole.get() / MAX_UNRECORDED;
         }
     }
 

@@ -102,7 +102,9 @@ fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
         || (timeline.waits.iter()).any(|wait| wait.unfinished && wait.span.end >= timeline.end);
     let steps = timeline.steps.iter().map(|step| step.span.end);
     let waits = timeline.waits.iter().map(|wait| wait.span.end);
-    steps.chain(waits).max().filter(|_| !open)
+    let last = steps.chain(waits).max().filter(|_| !open);
+    // A call may have begun after the last event that the recording counts.
+    last.map(|last| last.min(timeline.end))
 }
 
 /// The length of all of them.

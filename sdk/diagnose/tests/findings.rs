@@ -88,7 +88,8 @@ fn with_fewer_than_five_steps_there_is_too_little_to_judge() {
     assert!(report.findings.is_empty());
     assert_eq!(
         report.verdict,
-        "mlp: too little to judge: 4 complete training steps, 5 are needed"
+        "mlp: too little to judge: 4 complete training steps, 5 are needed, or 2 that take 10.0 s with \
+         one cause for most of what is lost"
     );
     assert!(report.breakdown["data"] > 0.4);
 }

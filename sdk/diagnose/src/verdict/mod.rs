@@ -7,7 +7,7 @@ use crate::feeders::HandedOn;
 use crate::job;
 use crate::links::percent;
 use crate::report::{Finding, Report, Unfinished};
-use crate::steps::MIN_STEPS;
+use crate::steps::{MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS};
 use gpustall_trace::Nanos;
 
 /// With less compute than this and no finding, a run is not called healthy: many causes have a little.
@@ -46,7 +46,10 @@ pub(crate) fn verdict(
             n => format!("{n} complete {kind} steps"),
         };
         let hang = hang.map_or(String::new(), |hang| format!("; {hang}"));
-        return format!("{name}too little to judge: {steps}, {MIN_STEPS} are needed{hang}");
+        return format!(
+            "{name}too little to judge: {steps}, {MIN_STEPS} are needed, or {MIN_LONG_STEPS} that \
+             take {MIN_LONG_TIME} with one cause for most of what is lost{hang}"
+        );
     }
     if let Some(hang) = hang {
         return format!("{name}{hang}");

@@ -3,6 +3,7 @@
 use super::host::{Run, Step, Trainer, UNIT};
 use super::scheduler::{On, State};
 use super::{Charges, Span, holds};
+use gpustall_diagnose::MAX_UNRECORDED;
 
 impl Run {
     /// What is charged to every cause.
@@ -25,7 +26,8 @@ impl Run {
     }
 
     fn complete(&self, step: &Step) -> bool {
-        !step.unfinished && !(step.span.0..step.span.1).any(|t| self.paused(t))
+        let missing = (step.span.0..step.span.1).filter(|&t| t >= self.end || self.paused(t));
+        !step.unfinished && missing.count() as u64 <= (step.span.1 - step.span.0) / MAX_UNRECORDED
     }
 
     /// The units of the window.
