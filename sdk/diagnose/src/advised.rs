@@ -44,6 +44,7 @@ impl Facts<'_> {
                 percent(waits)
             );
         }
+        about += &self.rounds(workers);
         if more && self.framework == Framework::PyTorch {
             about += " PyTorch will warn that it suggests no more workers than CPUs.";
         }
@@ -85,6 +86,12 @@ impl Facts<'_> {
                 "more workers do not help: for {} of this time the batch was made already, and to hand \
                  it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",
                 percent(self.handed_over)
+            ));
+        }
+        let batches = self.loader.and_then(|loader| loader.epoch);
+        if let Some(batches) = batches.filter(|&batches| self.have >= batches) {
+            return Some(format!(
+                "{cheaper}. More workers have nothing to do: an epoch has {batches} batches.{no_cpu}"
             ));
         }
         if self.crowded {

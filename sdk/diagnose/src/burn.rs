@@ -26,14 +26,15 @@ fn cheaper(facts: &Facts<'_>) -> &'static str {
 const END: &str = "more workers do not help: the next() that ends an epoch takes the time. See what the \
     data set and the batcher do after their last item.";
 
+const STARTUP: &str = "Burn's workers begin an epoch only when iter() is called: call it before the work between \
+    two epochs, or have fewer, longer epochs. Open files and build indexes when the data set is made, not with \
+    the first item.";
+
 /// What to change.
 pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> Remedy {
     match cause {
         cause if cause.is_batch() && facts.is_of_ends() => END.into(),
-        Cause::DataStartup => "Burn's workers begin an epoch only when iter() is called: call it \
-            before the work between two epochs, or have fewer, longer epochs. Open files and \
-            build indexes when the data set is made, not with the first item."
-            .into(),
+        Cause::DataStartup => startup(facts),
         Cause::HostMetrics => "compute metrics every few steps, or read them back from the device \
             after the next step has been submitted."
             .into(),
@@ -47,6 +48,13 @@ pub(crate) fn remedy(cause: Cause, facts: &Facts<'_>) -> Remedy {
         cause if cause.is_batch() => with_workers(facts),
         cause => advice(cause, facts.framework, facts.signs).into(),
     }
+}
+
+fn startup(facts: &Facts<'_>) -> Remedy {
+    let begins = "Burn's workers begin with them only when iter() is called, which may be before the work \
+        between two epochs";
+    let told = facts.first_of_few(begins, num_workers, cheaper(facts));
+    told.map_or_else(|| STARTUP.into(), Remedy::from)
 }
 
 fn num_workers(n: u64) -> String {
@@ -197,11 +205,13 @@ pub(crate) fn worker_limit(
         None if best.is_some() => {
             format!("{cheaper}. More workers are not predicted to make a step shorter.").into()
         }
-        None => format!(
-            "more workers, while CPUs are free: {}. Or {cheaper}.",
-            set(have + 1)
-        )
-        .into(),
+        None => match facts.a_round_less() {
+            Some(workers) => {
+                let set = set(workers);
+                format!("more workers, while CPUs are free: {set}. Or {cheaper}.").into()
+            }
+            None => facts.no_more(cheaper).unwrap_or_default().into(),
+        },
     }
 }
 

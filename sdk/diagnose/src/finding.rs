@@ -228,12 +228,21 @@ impl Run<'_> {
             crowded,
             rest: self.step_without_wait(makers),
             step: prediction.as_ref().map(|p| p.step),
-            steady: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
+            reached: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
+            least: Nanos::ZERO,
+            short: None,
+            by_makers: tally.total(on_worker).share_of(lost),
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
         // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
         if !self.is_serial(makers) && !facts.is_of_ends() {
+            let short = || self.of_short_epochs(&mut facts, loader, stalls);
+            if let Some(mut over_all) = cause.is_data().then(short).flatten() {
+                over_all.only(ready.unwrap_or(1.0));
+                facts.step = Some(over_all.step);
+                prediction = Some(over_all);
+            }
             (facts.counts, facts.counts_if_free) = facts.worker_counts();
         }
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
@@ -283,22 +292,6 @@ impl Run<'_> {
         let loaders = self.workers.iter().filter_map(|hand| hand.loader);
         let loaders: BTreeSet<LoaderKey> = loaders.collect();
         loaders.first().copied().filter(|_| loaders.len() == 1)
-    }
-
-    /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
-    /// charged to.
-    fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
-        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        let waits = stalls.filter(|stall| match stall.source {
-            Source::Wait(i) => {
-                let wait = self.timeline.waits.get(i);
-                wait.is_some_and(|wait| Some(wait.loader) == loader)
-            }
-            _ => false,
-        });
-        let waits: Vec<&Stall> = waits.collect();
-        let steps = self.steps.without(self.trainers, &waits, self.device)?;
-        steps.steady.then_some(steps.predicted)
     }
 
     fn in_process(&self, stall: &Stall) -> bool {

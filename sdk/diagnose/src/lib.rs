@@ -37,6 +37,7 @@ mod device;
 mod device_chain;
 mod device_proof;
 mod disk;
+mod epochs;
 mod events;
 mod evidence;
 mod feeders;
@@ -94,6 +95,7 @@ pub use disk::{
     HELD_BACK_SHARE, MIN_BATCHES, MIN_READS, MIN_SPREAD, ONE_AT_A_TIME_GAIN, READ_AHEAD_REQUESTS,
     REGULAR_GAP, REGULAR_SHARE,
 };
+pub use epochs::SHORT_EPOCH;
 pub use finding::KERNEL_START_NS;
 pub use findings_track::{
     MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, MAX_STATE_PARTS, STATE_TRACK_NAME, TRACK_NAME, annotate,

@@ -22,6 +22,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) row: Loader,
     /// Batches of an epoch, on average over those that were seen.
     pub(crate) epoch_batches: u64,
+    /// Batches of a whole epoch; `None` if none was seen to end.
+    pub(crate) epoch: Option<u64>,
     /// Whether its workers are kept from one epoch to the next, as far as that is known.
     pub(crate) keeps_workers: bool,
     /// Whether its data set is iterated, not indexed, as far as that is known.
@@ -67,11 +69,13 @@ pub(crate) fn loaders(timeline: &Timeline<'_>, judged: Interval) -> Vec<LoaderFa
     {
         *steps_of.entry(step.loader).or_default() += step.span.len();
     }
+    let ended = timeline.waits.iter().filter(ends_an_epoch);
+    let ended: BTreeSet<LoaderKey> = ended.map(|wait| wait.loader).collect();
     let mut loaders: Vec<LoaderFacts> = waits_of
         .into_iter()
         .map(|(key, waits)| {
             let steps = steps_of.get(&key).copied().unwrap_or_default();
-            loader(timeline, judged, key, &waits, steps)
+            loader(timeline, judged, key, &waits, (steps, ended.contains(&key)))
         })
         .collect();
     loaders.sort_by(|a, b| (a.key.kind, &a.row.name).cmp(&(b.key.kind, &b.row.name)));
@@ -90,7 +94,20 @@ pub(crate) fn taken_by(
         batch && takers.contains(&wait.track) && judged.contains(wait.span.start)
     };
     let waits: Vec<&Wait> = timeline.waits.iter().filter(taken).collect();
-    loader(timeline, judged, key, &waits, Nanos::ZERO)
+    let mut ends = timeline.waits.iter().filter(ends_an_epoch);
+    let ended = ends.any(|wait| wait.loader == key);
+    loader(timeline, judged, key, &waits, (Nanos::ZERO, ended))
+}
+
+fn ends_an_epoch(wait: &&Wait) -> bool {
+    wait.role == Role::EpochEnd
+}
+
+/// Batches of the longest epoch that these waits are of, where one was seen to end.
+fn whole_epoch(waits: &[&Wait], ended: bool) -> Option<u64> {
+    let taken = waits.iter().filter(|wait| !wait.failed);
+    let last = taken.filter_map(|wait| wait.step).max();
+    last.filter(|_| ended).map(|last| last.saturating_add(1))
 }
 
 fn loader(
@@ -98,7 +115,7 @@ fn loader(
     judged: Interval,
     key: LoaderKey,
     waits: &[&Wait],
-    steps: Nanos,
+    (steps, ends_epochs): (Nanos, bool),
 ) -> LoaderFacts {
     let waited: Nanos = waits.iter().map(|wait| wait.span.len()).sum();
     let taken = |wait: &&&Wait| !wait.unfinished && !wait.failed;
@@ -144,6 +161,7 @@ fn loader(
         keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
         iterable: waits.iter().any(|wait| wait.iterable),
         epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
+        epoch: whole_epoch(waits, epochs.len() > 1 || ends_epochs),
         row: Loader {
             name: timeline.loader_name(key).to_owned(),
             kind: key.kind.as_str().to_owned(),

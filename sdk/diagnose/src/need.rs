@@ -62,7 +62,11 @@ impl Facts<'_> {
             .is_some_and(|(then, now)| then.share_of(now) <= MIN_GAIN);
         Some(Need {
             workers: best.map_or_else(
-                || made.get().div_ceil(rest.get()).max(1),
+                || {
+                    let batches = self.loader.and_then(|loader| loader.epoch);
+                    let keep_up = made.get().div_ceil(rest.get());
+                    keep_up.min(batches.unwrap_or(u64::MAX)).max(1)
+                },
                 |best| best.workers,
             ),
             then: best.copied(),
@@ -79,34 +83,38 @@ impl Facts<'_> {
     /// The predicted step for each number of workers, where what a batch costs is known; and the same if
     /// others kept no CPU busy, where they do.
     pub(crate) fn worker_counts(&self) -> (Vec<WorkerCount>, Vec<WorkerCount>) {
-        let costs = || {
-            let made = self.loader?.production?;
-            let ready = self.loader?.production_ready.unwrap_or_default();
-            let unhindered = made - ready;
-            let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-            let cpu = self.loader?.production_cpu.unwrap_or(unhindered);
-            Some(Costs {
-                unhindered,
-                cpu: cpu.min(unhindered),
-                rest,
-                trainers: self.trainers as u64,
-                takers: self.takers.max(1) as u64,
-                cpus: self.cpus,
-                taken: self.taken(),
-                least: self.got().unwrap_or(1.0),
-                batches: self.loader?.epoch_batches,
-                queue: match self.framework {
-                    Framework::Burn => Queue::Shared(100),
-                    Framework::PyTorch => Queue::EachWorker(2),
-                },
-                reading: self.reading(unhindered),
-                reached: self.reached(),
-            })
-        };
-        let asked = self.cause.is_batch() || self.cause == Cause::HostPreempted;
-        let costs = costs().filter(|_| asked && self.cpus > 0);
+        let startup = self.cause == Cause::DataStartup && self.short.is_some();
+        let asked = self.cause.is_batch() || self.cause == Cause::HostPreempted || startup;
+        let costs = self.costs().filter(|_| asked);
         costs.map_or_else(Default::default, |costs| {
             (costs.counts(), costs.counts_if_free())
+        })
+    }
+
+    /// What batches and steps cost, where that and the number of CPUs is known.
+    pub(crate) fn costs(&self) -> Option<Costs> {
+        let made = self.loader?.production?;
+        let ready = self.loader?.production_ready.unwrap_or_default();
+        let unhindered = made - ready;
+        let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
+        let cpu = self.loader?.production_cpu.unwrap_or(unhindered);
+        (self.cpus > 0).then_some(Costs {
+            unhindered,
+            cpu: cpu.min(unhindered),
+            rest,
+            trainers: self.trainers as u64,
+            takers: self.takers.max(1) as u64,
+            cpus: self.cpus,
+            taken: self.taken(),
+            least: self.got().unwrap_or(1.0),
+            batches: self.loader?.epoch_batches,
+            short: self.short,
+            queue: match self.framework {
+                Framework::Burn => Queue::Shared(100),
+                Framework::PyTorch => Queue::EachWorker(2),
+            },
+            reading: self.reading(unhindered),
+            reached: self.reached(),
         })
     }
 
@@ -134,7 +142,7 @@ impl Facts<'_> {
         Some(Reading {
             disk,
             made,
-            step: self.steady,
+            step: self.reached,
             in_process: self.in_process,
         })
     }
@@ -153,8 +161,12 @@ impl Facts<'_> {
             true => 0,
             false => Some(self.have).filter(|&have| have > 0)?,
         };
-        let step = self.steady?;
-        Some(Reached { workers, step })
+        let step = self.reached?;
+        Some(Reached {
+            workers,
+            step,
+            least: self.least,
+        })
     }
 
     /// What the numbers of workers take for granted.

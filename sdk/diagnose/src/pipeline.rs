@@ -49,6 +49,17 @@ impl Pipeline {
     /// The mean step of an epoch with so many workers, nanoseconds, without the wait for its first
     /// batch.
     pub(crate) fn step(&self, workers: usize) -> f64 {
+        self.play(workers).0
+    }
+
+    /// The same with that wait.
+    pub(crate) fn step_with_first(&self, workers: usize) -> f64 {
+        let (step, first) = self.play(workers);
+        step + first / self.batches.max(1) as f64
+    }
+
+    /// The mean step after the wait for the first batch, and that wait.
+    fn play(&self, workers: usize) -> (f64, f64) {
         let batches = self.batches.clamp(1, MOST_BATCHES);
         let mut epoch = Epoch {
             now: 0.0,
@@ -72,11 +83,12 @@ impl Pipeline {
                 break;
             }
         }
-        match self.batches > MOST_BATCHES {
+        let step = match self.batches > MOST_BATCHES {
             // What is after the first half goes on like that.
             true => (epoch.now - second_half) / (batches - batches / 2) as f64,
             false => (epoch.now - first) / batches as f64,
-        }
+        };
+        (step, first)
     }
 
     /// Gives the trainer a batch that is made, and idle workers the next ones.

@@ -30,6 +30,8 @@ const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch 
     the main module anew: keep what only training needs out of it. Open files and build indexes when \
     the data set is made, not with the first item.";
 
+const KEPT: &str = "persistent_workers=True keeps the workers from one epoch to the next";
+
 const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next already, but make the first \
     batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches. Open files and \
     build indexes when the data set is made, not with the first item.";
@@ -45,8 +47,7 @@ const END_KEPT: &str = "more workers do not help: the next() that ends an epoch 
 pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     let cheaper = cheaper(facts);
     if facts.cause == Cause::DataStartup {
-        let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
-        return if kept { STARTUP_KEPT } else { STARTUP }.into();
+        return startup(facts, cheaper);
     }
     if facts.is_of_ends() {
         let known = facts.loader;
@@ -97,6 +98,19 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
          prefetch_factor if batches take unequally long. Or {cheaper}."
     )
     .into()
+}
+
+/// The first batch of an epoch.
+fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
+    let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
+    let begins = "workers begin with them only when it begins";
+    let told = facts.first_of_few(begins, |n| format!("num_workers={n}"), cheaper);
+    match (told, kept) {
+        (Some(told), true) => told.into(),
+        (Some(told), false) => format!("{told} {KEPT}.").into(),
+        (None, true) => STARTUP_KEPT.into(),
+        (None, false) => STARTUP.into(),
+    }
 }
 
 /// Why no more workers are advised where those there are compute.

@@ -60,8 +60,14 @@ pub(crate) struct Facts<'a> {
     pub(crate) rest: Option<Nanos>,
     /// Mean step as it is.
     pub(crate) step: Option<Nanos>,
-    /// Mean steady step.
-    pub(crate) steady: Option<Nanos>,
+    /// Mean steady step; where epochs are short, mean step of all.
+    pub(crate) reached: Option<Nanos>,
+    /// The same where no batch but the first of each epoch were waited for; 0 unless epochs are short.
+    pub(crate) least: Nanos,
+    /// Batches of an epoch, if its epochs are short.
+    pub(crate) short: Option<u64>,
+    /// Share of the loss in which workers make the batch.
+    pub(crate) by_makers: f64,
     /// The predicted step for each number of workers; empty if it is not known.
     pub(crate) counts: Vec<WorkerCount>,
     /// The same if others kept no CPU busy; empty if they do not.
@@ -124,6 +130,7 @@ pub(crate) fn evidence(facts: &Facts<'_>, tally: &Tally) -> BTreeMap<String, f64
             "in_process",
             (facts.known || facts.workers_known).then_some(f64::from(u8::from(facts.in_process))),
         );
+        put("epoch_batches", facts.short.map(|batches| batches as f64));
         if !facts.in_process {
             put("workers", (facts.have > 0).then_some(facts.have as f64));
             put("workers_busy_share", facts.busy());

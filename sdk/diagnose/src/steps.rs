@@ -124,6 +124,10 @@ fn own_time(steps: &[Step], lost: Vec<Nanos>, devices: u64) -> Vec<Nanos> {
     steps.iter().zip(lost).map(own).collect()
 }
 
+fn sum(stalls: &[&Stall]) -> Nanos {
+    stalls.iter().map(|stall| stall.lost).sum()
+}
+
 /// The step in which a stall begins.
 fn step_of(steps: &[Step], stall: &Stall) -> Option<usize> {
     let start = stall.start();
@@ -186,37 +190,53 @@ impl Steps {
         stalls: &[&Stall],
         device: Nanos,
     ) -> Option<Prediction> {
-        let in_steady = |stall: &&&Stall| {
+        let steady = self.in_steady(trainers, stalls);
+        if self.steady.count > 0 && sum(&steady).get() >= sum(stalls).get() / 2 {
+            let step = Nanos::new(self.steady.mean_ns);
+            return Some(Prediction {
+                step,
+                predicted: step - self.steady_loss(&steady),
+                steady: true,
+            });
+        }
+        self.over_all(stalls, device)
+    }
+
+    /// The same over all steps: device time of the window per step.
+    pub(crate) fn over_all(&self, stalls: &[&Stall], device: Nanos) -> Option<Prediction> {
+        let count = self.taken.1.saturating_mul(self.devices);
+        let step = mean(device, count);
+        (count > 0).then(|| Prediction {
+            step,
+            predicted: step - mean(sum(stalls), count),
+            steady: false,
+        })
+    }
+
+    /// The mean steady step without what of `stalls` lies in steady steps; `None` if nothing does.
+    pub(crate) fn steady_without(&self, trainers: &[Trainer], stalls: &[&Stall]) -> Option<Nanos> {
+        let steady = self.in_steady(trainers, stalls);
+        let known = self.steady.count > 0 && (!steady.is_empty() || stalls.is_empty());
+        known.then(|| Nanos::new(self.steady.mean_ns) - self.steady_loss(&steady))
+    }
+
+    /// Those that begin in steady steps.
+    fn in_steady<'a>(&self, trainers: &[Trainer], stalls: &[&'a Stall]) -> Vec<&'a Stall> {
+        let is_in = |stall: &&Stall| {
             let steps = trainers
                 .get(stall.trainer)
                 .map_or(&[][..], |t| t.steps.as_slice());
             let steady = self.steady_of.get(stall.trainer);
             step_of(steps, stall).is_some_and(|i| steady.is_some_and(|s| s.get(i) == Some(&true)))
         };
-        let all: Nanos = stalls.iter().map(|stall| stall.lost).sum();
-        let steady: Nanos = stalls
-            .iter()
-            .filter(in_steady)
-            .map(|stall| stall.lost)
-            .sum();
-        let prediction = |step, loss, steady| Prediction {
-            step,
-            predicted: step - loss,
-            steady,
-        };
-        if self.lockstep && self.steady.count > 0 && steady.get() >= all.get() / 2 {
-            let loss = self.largest_loss(stalls.iter().filter(in_steady).copied());
-            let step = Nanos::new(self.steady.mean_ns);
-            Some(prediction(step, loss, true))
-        } else if self.steady.count > 0 && steady.get() >= all.get() / 2 {
-            let step = Nanos::new(self.steady.mean_ns);
-            let count = self.taken.0.saturating_mul(self.devices);
-            Some(prediction(step, mean(steady, count), true))
-        } else if self.taken.1 > 0 {
-            let count = self.taken.1.saturating_mul(self.devices);
-            Some(prediction(mean(device, count), mean(all, count), false))
-        } else {
-            None
+        stalls.iter().copied().filter(is_in).collect()
+    }
+
+    /// What a steady step loses to these, which begin in steady steps.
+    fn steady_loss(&self, stalls: &[&Stall]) -> Nanos {
+        match self.lockstep {
+            true => self.largest_loss(stalls.iter().copied()),
+            false => mean(sum(stalls), self.taken.0.saturating_mul(self.devices)),
         }
     }
 }

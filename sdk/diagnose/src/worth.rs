@@ -53,7 +53,7 @@ pub(crate) fn worth(
     let at_best = format!("{}; {mean}{least}", granted(facts));
     let with_workers = remedy
         .workers
-        .filter(|_| without.steady)
+        .filter(|_| without.steady || facts.short.is_some())
         .and_then(|workers| {
             let mut counts = facts.counts.iter();
             let count = counts.find(|count| count.workers == workers)?;
@@ -119,7 +119,12 @@ fn with(workers: u64, have: u64) -> String {
 
 /// What it takes that the loss goes away.
 fn granted(facts: &Facts<'_>) -> String {
-    let waits = "if every batch were ready when asked for";
+    let waits = match facts.short {
+        Some(_) if !facts.in_process => {
+            "if every batch but the first of each epoch were ready when asked for"
+        }
+        _ => "if every batch were ready when asked for",
+    };
     match facts.cause {
         cause if !cause.is_batch() => {
             let graphs = cause == Cause::HostLaunchBound && facts.signs.graphs;

@@ -35,6 +35,9 @@ pub(crate) struct Costs {
     pub(crate) least: f64,
     /// Batches of one epoch, and how many may wait for the trainer.
     pub(crate) batches: u64,
+    /// The former, where epochs are short: steps are then those of a whole epoch, with the wait for its first
+    /// batch.
+    pub(crate) short: Option<u64>,
     pub(crate) queue: Queue,
     /// What batches wait for a disk.
     pub(crate) reading: Option<Reading>,
@@ -105,10 +108,22 @@ impl Costs {
             .collect()
     }
 
+    /// How long so many workers take for a batch, of which each takes that long for one: by their rate, or in
+    /// a short epoch by the rounds that it has.
+    fn making(&self, unhindered: Nanos, workers: u64) -> u64 {
+        let workers = workers.max(1);
+        let Some(batches) = self.short.map(|batches| batches.max(1)) else {
+            return unhindered.get() / workers;
+        };
+        let rounds = batches.div_ceil(workers);
+        let all = u128::from(unhindered.get()) * u128::from(rounds);
+        (all / u128::from(batches)) as u64
+    }
+
     /// So many workers, of which each takes that long for a batch.
     fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
-        let making = unhindered.get() / workers.max(1);
+        let making = self.making(unhindered, workers);
         let free = (f64::from(self.cpus) - self.taken).max(self.least);
         let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
         let work = batches + self.rest.get() as f64 * trainers as f64;
@@ -116,14 +131,18 @@ impl Costs {
         let mut step = self.rest.get().max(making).max(cpus);
         if trainers == 1 {
             let pipeline = Pipeline {
-                batches: self.batches,
+                batches: self.short.unwrap_or(self.batches),
                 blocked: (unhindered - self.cpu).get() as f64,
                 cpu: self.cpu.get() as f64,
                 rest: self.rest.get() as f64,
                 cpus: free,
                 queue: self.queue.of(workers),
             };
-            step = step.max(pipeline.step(workers as usize) as u64);
+            let played = match self.short {
+                Some(_) => pipeline.step_with_first(workers as usize),
+                None => pipeline.step(workers as usize),
+            };
+            step = step.max(played as u64);
         }
         WorkerCount {
             workers,

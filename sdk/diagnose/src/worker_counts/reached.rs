@@ -12,8 +12,10 @@ const NOBODY: f64 = 0.1;
 pub(crate) struct Reached {
     /// Of each thread that takes batches; none where it makes them itself.
     pub(crate) workers: u64,
-    /// Mean steady step.
+    /// Mean steady step; where epochs are short, mean step of all.
     pub(crate) step: Nanos,
+    /// What more workers do not go below: what is waited for with any number of them stays.
+    pub(crate) least: Nanos,
 }
 
 impl Costs {
@@ -57,7 +59,7 @@ impl Costs {
         let step = count.predicted_step_ns.saturating_add(left_out);
         // Fewer share the CPUs as well as those did, but each makes a batch no faster. Against others
         // fewer get a smaller share.
-        let making = self.unhindered.get() / count.workers.max(1);
+        let making = self.making(self.unhindered, count.workers);
         let faster = match self.taken < NOBODY {
             true => reached.step.share_of(Nanos::new(modelled)).min(1.0),
             false => 1.0,
@@ -68,7 +70,7 @@ impl Costs {
         let step = match count.workers {
             workers if workers == reached.workers => reached.step.get(),
             workers if workers < reached.workers => fewer,
-            _ if !slower => step.min(reached.step.get()),
+            _ if !slower => step.max(reached.least.get()).min(reached.step.get()),
             _ => step,
         };
         WorkerCount {

@@ -13,9 +13,18 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
         taken: 0.0,
         least: 1.0,
         batches: 10_000,
+        short: None,
         queue: Queue::Shared(100),
         reading: None,
         reached: None,
+    }
+}
+
+fn of_reached(workers: u64, step: Nanos) -> Reached {
+    Reached {
+        workers,
+        step,
+        least: Nanos::ZERO,
     }
 }
 
@@ -59,7 +68,7 @@ fn each_of_several_trainers_has_workers_of_its_own_and_they_share_the_cpus() {
 fn reached(workers: u64, step: u64, of: Costs) -> Vec<u64> {
     let step = Nanos::new(step * MS);
     steps(Costs {
-        reached: Some(Reached { workers, step }),
+        reached: Some(of_reached(workers, step)),
         ..of
     })
 }
@@ -101,7 +110,7 @@ fn cpus_that_others_keep_busy_do_not_count() {
     assert_eq!(free(taken)[..4], steps(costs(40, 40, 4))[..4]);
     // 5 ms that are not explained with three workers stay.
     let step = Nanos::new(30 * MS);
-    let reached = Some(Reached { workers: 3, step });
+    let reached = Some(of_reached(3, step));
     assert_eq!(free(Costs { reached, ..taken })[..4], [45, 25, 18, 17]);
     assert!(free(costs(40, 40, 4)).is_empty());
 }
@@ -142,10 +151,7 @@ fn costs_as_large_as_they_can_be_are_counted() {
             cpu: most,
             rest: most,
             taken,
-            reached: Some(Reached {
-                workers: u64::MAX,
-                step: most,
-            }),
+            reached: Some(of_reached(u64::MAX, most)),
             ..costs(1, 1, u32::MAX)
         };
         let counts = costs.counts();

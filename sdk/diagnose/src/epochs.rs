@@ -1,0 +1,150 @@
+//! Epochs that are too short for a rate: the workers of a loader have one or two batches each.
+//!
+//! Workers make nothing before an epoch begins, so the first batch of it is waited for with any number of
+//! them, and `w` workers make `b` batches in `b / w` rounds, rounded up: of seven batches four, five and six
+//! workers make the last ones as late. What the mean steady step is then says little: with seven workers it
+//! is next to nothing, and an epoch still takes as long as a batch. So steps are compared over all of the
+//! window, with the first of each epoch, wherever such a loader is the reason.
+
+use crate::cause::Cause;
+use crate::charge::{Source, Stall};
+use crate::events::LoaderKey;
+use crate::finding::{Run, group_of};
+use crate::remedy::Facts;
+use crate::steps::Prediction;
+use crate::worker_counts::enough;
+use gpustall_trace::Nanos;
+
+/// Epochs are short that have fewer batches than so many for each worker, of those that there are or that
+/// would be enough in a long epoch, whichever are more. With two rounds the last one takes half of the epoch;
+/// the longer it goes on, the less does it matter that it ends with a round, and that it begins with one.
+pub const SHORT_EPOCH: u64 = 2;
+
+impl Run<'_> {
+    /// What is predicted without these stalls, over all steps of the window, where the epochs of the
+    /// loader are short; `facts` are then of these steps too.
+    pub(crate) fn of_short_epochs(
+        &self,
+        facts: &mut Facts<'_>,
+        loader: Option<LoaderKey>,
+        stalls: &[&Stall],
+    ) -> Option<Prediction> {
+        let batches = facts.short_epoch()?;
+        let without = self.steps.over_all(stalls, self.device)?;
+        let all = self.accounts.iter().flat_map(|account| &account.stalls);
+        let later = all.filter(|stall| {
+            let (cause, of) = group_of(self.timeline, stall);
+            of == loader && cause.is_batch()
+        });
+        let later: Vec<&Stall> = later.collect();
+        let least = self.steps.over_all(&later, self.device);
+        facts.short = Some(batches);
+        facts.reached = Some(without.step);
+        facts.least = match facts.in_process {
+            true => Nanos::ZERO,
+            false => least.map_or(Nanos::ZERO, |least| least.predicted),
+        };
+        Some(without)
+    }
+
+    /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
+    /// charged to. `None` if it is not waited for in steady steps.
+    pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        let waits = stalls.filter(|stall| match stall.source {
+            Source::Wait(i) => {
+                let wait = self.timeline.waits.get(i);
+                wait.is_some_and(|wait| Some(wait.loader) == loader)
+            }
+            _ => false,
+        });
+        let waits: Vec<&Stall> = waits.collect();
+        self.steps.steady_without(self.trainers, &waits)
+    }
+}
+
+impl Facts<'_> {
+    /// Batches of an epoch of the loader, if its epochs are short.
+    fn short_epoch(&self) -> Option<u64> {
+        let batches = self.loader?.epoch?;
+        let costs = self.costs()?;
+        let enough = enough(&costs.counts()).map_or(0, |enough| enough.workers);
+        (batches < SHORT_EPOCH * enough.max(self.have)).then_some(batches)
+    }
+
+    /// What is to be said of this number of workers, where epochs are short.
+    pub(crate) fn rounds(&self, workers: u64) -> String {
+        let Some((batches, made)) = self.short.zip(self.made()) else {
+            return String::new();
+        };
+        let word = |n: u64| if n == 1 { "" } else { "s" };
+        let rounds = |of: u64| {
+            let rounds = batches.div_ceil(of.max(1));
+            format!("{rounds} round{}", word(rounds))
+        };
+        let then = match self.have {
+            0 => format!(
+                "{workers} worker{} make in {}",
+                word(workers),
+                rounds(workers)
+            ),
+            have => format!(
+                "{have} worker{} make in {} and {workers} in {}",
+                word(have),
+                rounds(have),
+                rounds(workers)
+            ),
+        };
+        let more = match workers >= batches {
+            true => " More have nothing to do.",
+            false => "",
+        };
+        format!(
+            " An epoch has {batches} batches, which {then}.{more} The first one takes {made} with any number \
+             of workers."
+        )
+    }
+
+    /// What to change where the first batch of a short epoch is waited for while a worker makes it: `begins`
+    /// says when it does, `set` how a number of workers is set.
+    pub(crate) fn first_of_few(
+        &self,
+        begins: &str,
+        set: impl Fn(u64) -> String,
+        cheaper: &str,
+    ) -> Option<String> {
+        let (batches, made) = self.short.zip(self.made())?;
+        if self.cause != Cause::DataStartup || self.by_makers <= 0.5 {
+            return None;
+        }
+        let then = enough(&self.counts).filter(|then| then.workers > self.have);
+        let more = then.map_or(String::new(), |then| {
+            format!(
+                " The others come sooner with {} instead of {}: a step {} is predicted.",
+                set(then.workers),
+                self.have,
+                then.in_words()
+            )
+        });
+        Some(format!(
+            "an epoch has {batches} batches, and {begins}, so that the first one takes {made} with any number \
+             of them. Have fewer, longer epochs, or smaller batches: the first is made sooner then, and more \
+             workers have a part in the others. Or {cheaper}.{more}"
+        ))
+    }
+
+    /// More workers than there are, the least with which an epoch has a round less; `None` if there is a
+    /// worker for each batch.
+    pub(crate) fn a_round_less(&self) -> Option<u64> {
+        let Some(batches) = self.loader.and_then(|loader| loader.epoch) else {
+            return Some(self.have + 1);
+        };
+        let rounds = batches.div_ceil(self.have.max(1));
+        (rounds > 1).then(|| batches.div_ceil(rounds - 1))
+    }
+
+    /// Time to make a batch.
+    fn made(&self) -> Option<Nanos> {
+        self.loader?.production
+    }
+}
