@@ -106,7 +106,9 @@ fn with_workers(facts: &Facts<'_>) -> Remedy {
         return worker_limit(facts, have, num_workers, cheaper);
     }
     let busy = facts.busy().unwrap_or(0.0);
-    if have > 0 && busy < WORKERS_BUSY_SHARE {
+    // In a short epoch some have no batch left to make while others make the last ones.
+    let held = busy < WORKERS_BUSY_SHARE && facts.more_gain().is_none_or(|_| facts.short.is_none());
+    if have > 0 && held {
         return format!(
             "the workers are in get and collate for only {} of the window: before adding more, \
              see what holds them. And {cheaper}.",

@@ -29,7 +29,12 @@ impl Run<'_> {
         loader: Option<LoaderKey>,
         stalls: &[&Stall],
     ) -> Option<Prediction> {
-        let batches = facts.short_epoch()?;
+        let usual = facts.rest;
+        facts.rest = self.steady_without_wait(loader);
+        let Some(batches) = facts.short_epoch() else {
+            facts.rest = usual;
+            return None;
+        };
         let without = self.steps.over_all(stalls, self.device)?;
         let all = self.accounts.iter().flat_map(|account| &account.stalls);
         let later = all.filter(|stall| {
@@ -48,8 +53,23 @@ impl Run<'_> {
     }
 
     /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
-    /// charged to. `None` if it is not waited for in steady steps.
+    /// charged to. `None` if most of that time lies in other steps, which then say more.
     pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+        let waits = self.waits_for(loader);
+        let steps = self.steps.without(self.trainers, &waits, self.device)?;
+        steps.steady.then_some(steps.predicted)
+    }
+
+    /// The same, wherever most of that time lies; `None` if the steps are not of this loader.
+    fn steady_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+        let mut steps = self.trainers.iter().flat_map(|trainer| &trainer.steps);
+        let known = steps.any(|step| Some(step.loader) == loader);
+        let waits = self.waits_for(loader);
+        let without = || self.steps.steady_without(self.trainers, &waits);
+        known.then(without).flatten()
+    }
+
+    fn waits_for(&self, loader: Option<LoaderKey>) -> Vec<&Stall> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
         let waits = stalls.filter(|stall| match stall.source {
             Source::Wait(i) => {
@@ -58,8 +78,7 @@ impl Run<'_> {
             }
             _ => false,
         });
-        let waits: Vec<&Stall> = waits.collect();
-        self.steps.steady_without(self.trainers, &waits)
+        waits.collect()
     }
 }
 

@@ -237,6 +237,8 @@ pub(crate) fn advise_on_hang(report: &mut Report) {
             finding.assumption = String::new();
             finding.step_without_loss_ns = None;
             finding.without_loss_assumption = String::new();
+            finding.worker_counts = Vec::new();
+            finding.worker_counts_assume = String::new();
         }
     }
 }

@@ -52,6 +52,12 @@ impl Facts<'_> {
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
         let cpus = cpu.unwrap_or(made).share_of(rest) * self.takers.max(1) as f64;
         let best = enough(&self.counts);
+        // In a short epoch each worker makes a batch or two, and no more CPUs than workers compute.
+        let most = best.map_or(0, |best| best.workers) * self.takers.max(1) as u64;
+        let cpus = match self.short {
+            Some(_) => cpus.min(most as f64),
+            None => cpus,
+        };
         let fits = match best {
             Some(best) => !best.cpus_are_the_limit,
             None => self.cpus == 0 || cpus + self.trainers as f64 <= f64::from(self.cpus),

@@ -213,11 +213,10 @@ impl Steps {
         })
     }
 
-    /// The mean steady step without what of `stalls` lies in steady steps; `None` if nothing does.
+    /// The mean steady step without what of `stalls` lies in steady steps.
     pub(crate) fn steady_without(&self, trainers: &[Trainer], stalls: &[&Stall]) -> Option<Nanos> {
         let steady = self.in_steady(trainers, stalls);
-        let known = self.steady.count > 0 && (!steady.is_empty() || stalls.is_empty());
-        known.then(|| Nanos::new(self.steady.mean_ns) - self.steady_loss(&steady))
+        (self.steady.count > 0).then(|| Nanos::new(self.steady.mean_ns) - self.steady_loss(&steady))
     }
 
     /// Those that begin in steady steps.

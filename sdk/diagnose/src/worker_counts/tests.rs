@@ -130,6 +130,71 @@ fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
     assert!(in_words(&costs.counts()).contains("9 and more: 12.0 ms"));
 }
 
+/// Seven batches of 800 ms an epoch, or so many.
+fn short(batches: u64) -> Costs {
+    Costs {
+        short: Some(batches),
+        ..costs(800, 0, 16)
+    }
+}
+
+#[test]
+fn a_short_epoch_takes_as_many_rounds_as_its_workers_need() {
+    let steps = steps(short(7));
+    // 800 ms a round and 10 a step after the last one, over seven.
+    assert_eq!(steps[..8], [801, 458, 344, 232, 231, 230, 124, 124]);
+    assert_eq!(enough(&short(7).counts()).map(|of| of.workers), Some(7));
+    assert_eq!(
+        in_words(&short(7).counts()),
+        "1: 801 ms, 2: 459 ms, 4: 233 ms, 7 and more: 124 ms"
+    );
+    // Of two trainers with workers of their own the rounds alone are known.
+    let two = Costs {
+        trainers: 2,
+        takers: 2,
+        ..short(7)
+    };
+    assert_eq!(two.counts()[3].predicted_step_ns / MS, 228);
+}
+
+#[test]
+fn the_rounds_of_a_long_epoch_go_over_into_a_rate() {
+    for (batches, near) in [(40, 0.30), (400, 0.05)] {
+        let long = Costs {
+            short: None,
+            batches,
+            ..short(0)
+        };
+        for (round, rate) in short(batches).counts().iter().zip(long.counts()).take(8) {
+            let (round, rate) = (
+                round.predicted_step_ns as f64,
+                rate.predicted_step_ns as f64,
+            );
+            assert!(
+                (1.0..1.0 + near).contains(&(round / rate)),
+                "{round} {rate}"
+            );
+        }
+    }
+}
+
+#[test]
+fn more_workers_leave_the_first_batch_of_a_short_epoch_to_wait_for() {
+    let step = Nanos::new(300 * MS);
+    let reached = |least: u64| Costs {
+        reached: Some(Reached {
+            workers: 4,
+            step,
+            least: Nanos::new(least * MS),
+        }),
+        ..short(7)
+    };
+    // 67 ms that are not explained stay.
+    assert_eq!(steps(reached(0))[3..8], [300, 298, 297, 191, 191]);
+    assert_eq!(steps(reached(200))[3..8], [300, 298, 297, 200, 200]);
+    assert_eq!(steps(reached(400))[3..8], [300; 5]);
+}
+
 #[test]
 fn of_more_workers_than_are_predicted_nothing_is_said() {
     // A thousand of them would keep up.
