@@ -172,7 +172,7 @@ fn main() -> anyhow::Result<()> {
                 ways.push(run(&name, Some(workers))?);
             }
             let after = &ways[known.unwrap_or(ways.len() - 1)];
-            println!("{}", Fix::of_steady(prediction, &ways[before], after));
+            println!("{}", Fix::of_workers(prediction, &ways[before], after));
         }
     }
     Ok(())

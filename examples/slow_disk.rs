@@ -193,7 +193,10 @@ fn run(args: &Args, path: &Path) -> anyhow::Result<()> {
     match before.report().and_then(Prediction::of_workers) {
         Some((workers, prediction)) => {
             let after = record(workers)?;
-            println!("{HEADING}\n{}", Fix::of_steady(prediction, &before, &after));
+            println!(
+                "{HEADING}\n{}",
+                Fix::of_workers(prediction, &before, &after)
+            );
         }
         None => println!("no finding says that other numbers of workers would do better"),
     }
@@ -208,7 +211,7 @@ fn compare(done: &[(usize, Way)]) -> anyhow::Result<()> {
             let report = before.report();
             let predicted = report.and_then(|report| Prediction::of_count(report, *workers));
             match predicted {
-                Some(prediction) => println!("{}", Fix::of_steady(prediction, before, after)),
+                Some(prediction) => println!("{}", Fix::of_workers(prediction, before, after)),
                 None => println!("{} -> {}: not predicted", before.name, after.name),
             }
         }

@@ -13,6 +13,8 @@ pub struct Prediction {
     pub then_ns: f64,
     /// The longest, where there are only bounds.
     pub at_most_ns: Option<f64>,
+    /// Whether it is of all steps, as where epochs have few batches, and not of the steady ones.
+    pub of_all: bool,
 }
 
 impl Prediction {
@@ -26,6 +28,7 @@ impl Prediction {
                 now_ns: now,
                 then_ns: then,
                 at_most_ns: None,
+                of_all: true,
             }),
             Some(sum) => Some(Self {
                 then_ns: (sum.then_ns - (now - then)).max(0.0),
@@ -49,6 +52,7 @@ impl Prediction {
             now_ns: now as f64,
             then_ns: then,
             at_most_ns: None,
+            of_all: true,
         })
     }
 
@@ -63,13 +67,23 @@ impl Prediction {
 
     /// The step with so many workers. `None` if it is not predicted.
     pub fn of_count(report: &Report, workers: usize) -> Option<Self> {
-        let findings = report.findings.iter();
-        let all = findings.flat_map(|finding| &finding.worker_counts);
-        let count = all.clone().find(|count| count.workers == workers as u64)?;
+        let mut findings = report.findings.iter();
+        let finding = findings.find(|finding| {
+            let mut counts = finding.worker_counts.iter();
+            counts.any(|count| count.workers == workers as u64)
+        })?;
+        let mut counts = finding.worker_counts.iter();
+        let count = counts.find(|count| count.workers == workers as u64)?;
+        let short_epochs = finding.evidence.contains_key("epoch_batches");
+        let now = match short_epochs {
+            true => finding.step_ns?,
+            false => report.steps.mean_ns,
+        };
         Some(Self {
-            now_ns: report.steps.mean_ns as f64,
+            now_ns: now as f64,
             then_ns: count.predicted_step_ns as f64,
             at_most_ns: count.at_most_step_ns.map(|most| most as f64),
+            of_all: short_epochs,
         })
     }
 }
@@ -98,9 +112,12 @@ impl Fix {
         }
     }
 
-    /// The same of the steady steps, without the first of each epoch: what numbers of workers are
-    /// predicted for, since no number of them has the first batch ready.
-    pub fn of_steady(prediction: Prediction, before: &Way, after: &Way) -> Self {
+    /// The same of the steps that numbers of workers are predicted for: the steady ones, without the first of
+    /// each epoch, since no number of them has the first batch ready; or where epochs have few batches, all.
+    pub fn of_workers(prediction: Prediction, before: &Way, after: &Way) -> Self {
+        if prediction.of_all {
+            return Self::new(prediction, before, after);
+        }
         let steady = |way: &Way| {
             let steps = way.report().map(|report| report.steps);
             let steps = steps.filter(|steps| steps.count > 0);

@@ -107,6 +107,54 @@ fn an_unchanged_pytorch_program_with_busy_workers_is_told_what_more_of_them_are_
     assert!((gain as f64 / measured - 1.0).abs() < 0.2, "{report}");
 }
 
+/// Pauses of the device's recording lie in three of its seven steps, and one ends 15 us after the recording.
+#[test]
+fn seven_steps_of_six_seconds_are_judged_and_as_many_workers_advised() {
+    assert_top_cause("pytorch-7-batches-in-process", "data.compute");
+    let report = report("pytorch-7-batches-in-process");
+    assert_eq!(report.steps.count + report.first_steps.length.count, 7);
+    let finding = &report.findings[0];
+    let remedy = &finding.remedy;
+    assert!(remedy.contains("num_workers=7,"), "{remedy}");
+    // The first batch of an epoch takes 6.08 s with any number of them.
+    let predicted = finding.predicted_step_ns.expect("workers gain");
+    assert!(
+        (900_000_000..1_000_000_000).contains(&predicted),
+        "{report}"
+    );
+}
+
+/// With four workers the program took 28.5 and 30.7 s for 14 steps, with five of them 28.9 s.
+#[test]
+fn of_seven_batches_an_epoch_a_fifth_worker_makes_none_sooner() {
+    assert_top_cause("pytorch-7-batches-4-workers", "data.startup");
+    let report = report("pytorch-7-batches-4-workers");
+    let [first, limit] = report.findings.as_slice() else {
+        panic!("two findings\n{report}");
+    };
+    assert_eq!(limit.cause.to_string(), "data.worker-limit");
+    let with = |workers: u64| {
+        let mut counts = limit.worker_counts.iter();
+        let count = counts.find(|count| count.workers == workers);
+        count.expect("it is predicted").predicted_step_ns as f64
+    };
+    assert!(with(5) > 0.97 * with(4), "{report}");
+    assert!(with(7) < 0.65 * with(4), "{report}");
+    assert_eq!(limit.advised_workers().map(|of| of.workers), Some(7));
+    assert!(
+        limit.remedy.starts_with("num_workers=7 instead of 4: "),
+        "{report}"
+    );
+    assert!(
+        first.remedy.contains("with num_workers=7 instead of 4"),
+        "{report}"
+    );
+    assert!(first.remedy.contains("smaller batches"), "{report}");
+    assert_eq!(first.step_ns, limit.step_ns, "{report}");
+    let measured = 28.87e9 / 14.0;
+    assert!((with(5) / measured - 1.0).abs() < 0.05, "{report}");
+}
+
 #[test]
 fn a_slow_network_that_keeps_the_device_busy_has_no_finding() {
     let report = report("convnet");
@@ -153,6 +201,8 @@ fn every_finding_of_every_recording_says_what_to_try() {
         "inmemory-in-process",
         "launches",
         "pageable",
+        "pytorch-7-batches-4-workers",
+        "pytorch-7-batches-in-process",
         "readback",
         "resnet18_input_bound",
     ];
