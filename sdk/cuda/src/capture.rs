@@ -5,6 +5,7 @@ use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
+use crate::missing::Missing;
 use crate::price::{MeasuredCost, Price};
 use crate::windows::Windows;
 use crate::{CaptureError, buffers, host_calls, layout};
@@ -71,21 +72,7 @@ pub struct Capture {
     calls: Option<Subscription>,
     /// The runtime's launches are asked for, too: the driver's do not show them.
     runtime_launches: bool,
-    /// Another profiler has CUPTI, and nothing is captured any more.
-    left: Option<Left>,
-    dropped: u64,
-    reported: (u64, u64),
-    unreadable: bool,
-    /// Launches of the first window in which no kernel came, and whether that was told.
-    unanswered: Option<u64>,
-    told_unanswered: bool,
-}
-
-/// CUPTI was left to another profiler.
-#[derive(Debug, Clone, Copy)]
-struct Left {
-    at: MonoTime,
-    told: bool,
+    missing: Missing,
 }
 
 impl Capture {
@@ -131,12 +118,7 @@ impl Capture {
             was_open: false,
             calls: None,
             runtime_launches: false,
-            left: None,
-            dropped: 0,
-            reported: (0, 0),
-            unreadable: false,
-            unanswered: None,
-            told_unanswered: false,
+            missing: Missing::default(),
         };
         if capture.governor.is_open() {
             capture.price.opened(now, Nanos::ZERO);
@@ -181,12 +163,12 @@ impl Capture {
             return true;
         }
         self.govern(MonotonicClock::read());
-        have_come() || self.left.is_some_and(|left| !left.told)
+        have_come() || self.missing.is_news()
     }
 
     /// Whether a window is open.
     pub fn is_open(&self) -> bool {
-        self.governor.is_open() && self.left.is_none()
+        self.governor.is_open() && !self.missing.has_ended()
     }
 
     /// Whether a window is open that closes when its cost is used up, so that it should be looked after
@@ -216,7 +198,7 @@ impl Capture {
     /// Leaves CUPTI to another profiler of the process, for good: closes the window, and opens no more. When
     /// it returns CUPTI is as it was before the capture, and nothing of it is called that changes it.
     pub fn leave(&mut self) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         let now = MonotonicClock::read();
@@ -225,18 +207,13 @@ impl Capture {
         }
         // What still runs is given up: a buffer of ours must not come back by the other one's callback.
         self.request_all();
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             // It was another one's by then, and so is its clock.
             return;
         }
-        self.dropped += self.cupti.take_dropped();
+        self.missing.dropped += self.cupti.take_dropped();
         self.cupti.restore();
-        self.left(now);
-    }
-
-    /// Another profiler has CUPTI from now on.
-    fn left(&mut self, at: MonoTime) {
-        self.left = Some(Left { at, told: false });
+        self.missing.ends(now, CaptureError::Held);
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -250,17 +227,18 @@ impl Capture {
     fn is_ours(&mut self) -> bool {
         // What else may be wrong, in a process that ends, is no reason to lose records.
         let held = || matches!(self.cupti.is_free(), Err(CaptureError::Held));
-        if self.left.is_none() && self.calls.is_none() && held() {
-            self.left(MonotonicClock::read());
+        if !self.missing.has_ended() && self.calls.is_none() && held() {
+            self.missing
+                .ends(MonotonicClock::read(), CaptureError::Held);
         }
-        self.left.is_none()
+        !self.missing.has_ended()
     }
 
     /// Writes everything that CUPTI still holds, running operations included.
     pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
         self.request_all();
         self.drain(sink);
-        self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
+        self.judge_window();
         let now = MonotonicClock::read();
         self.price.judge(now, self.modelled());
         self.windows.write(now, sink);
@@ -282,7 +260,7 @@ impl Capture {
 
     /// Records that were lost so far.
     pub fn lost(&self) -> u64 {
-        self.dropped
+        self.missing.dropped
     }
 
     /// What capturing has cost the job so far, as far as it can be told from what was recorded and from
@@ -308,31 +286,37 @@ impl Capture {
 
     /// Opens or closes the window.
     fn govern(&mut self, now: MonoTime) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         self.count_cost();
         match self.governor.tick(now, self.cost()) {
             Decision::Stay => {}
             Decision::Open => {
-                self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
+                self.judge_window();
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
-                // It could be switched on before. If it cannot now, another has it, and what is on is that one's.
-                if self.switch(true).is_err() {
-                    self.lose(now);
+                if let Err(why) = self.switch(true) {
+                    self.lose(now, why);
                 }
             }
             Decision::Close => self.close(now),
         }
     }
 
-    /// The window ends without being closed: another profiler has CUPTI.
-    fn lose(&mut self, now: MonoTime) {
-        self.calls = None;
+    /// The window could not be opened, and none will be: most often another profiler has CUPTI, and what is on
+    /// is that one's.
+    fn lose(&mut self, now: MonoTime, why: CaptureError) {
         self.price.closed(now);
         self.windows.closed(now);
-        self.left(now);
+        self.missing.ends(now, why);
+    }
+
+    /// Whether the kernels of the last window came; to be asked when they all must have.
+    fn judge_window(&mut self) {
+        if let Some(launches) = self.emitter.take_unanswered() {
+            self.missing.unanswered(launches);
+        }
     }
 
     fn close(&mut self, now: MonoTime) {
@@ -369,8 +353,10 @@ impl Capture {
             // What a CUPTI does not have is done without.
             let _ = self.cupti.set(kind, on);
         }
-        if !on || kernels.is_err() {
+        if !on {
             self.calls = None;
+        } else if kernels.is_err() {
+            let _ = self.set_kinds(false);
         }
         kernels
     }
@@ -407,7 +393,7 @@ impl Capture {
     }
 
     fn flush(&mut self, forced: bool) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         let before = MonotonicClock::read();
@@ -418,15 +404,15 @@ impl Capture {
 
     fn drain(&mut self, sink: &mut dyn EventSink) {
         let emitter = &mut self.emitter;
-        self.dropped += host_calls::drain(|call| emitter.call(&call, sink));
+        self.missing.dropped += host_calls::drain(|call| emitter.call(&call, sink));
         for full in buffers::take_full() {
             let Self { cupti, emitter, .. } = self;
             let read = cupti.each_record(&full, |record| emitter.record(record, sink));
-            self.unreadable |= read.is_err();
+            self.missing.unreadable |= read.is_err();
             buffers::give_back(full);
         }
-        if self.left.is_none() {
-            self.dropped += self.cupti.take_dropped();
+        if !self.missing.has_ended() {
+            self.missing.dropped += self.cupti.take_dropped();
         }
         self.look_for_launches();
         if !self.waits && self.emitter.has_several_streams() {
@@ -440,42 +426,10 @@ impl Capture {
     }
 
     fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
-        let at = self.windows.time(now);
+        let windows = &self.windows;
         let unfinished = self.emitter.counts.unfinished;
-        if self.reported.0 != self.dropped {
-            self.reported.0 = self.dropped;
-            let (source, total) = (LOSS_SOURCE, self.dropped);
-            sink.push(&EventRef::Loss { source, at, total });
-        }
-        if self.reported.1 != unfinished {
-            self.reported.1 = unfinished;
-            let (source, total) = ("operations without times", unfinished);
-            sink.push(&EventRef::Loss { source, at, total });
-        }
-        if let Some(left) = &mut self.left
-            && !std::mem::replace(&mut left.told, true)
-        {
-            let seconds = self.windows.time(left.at).as_nanos() as f64 / 1e9;
-            let text = &format!(
-                "Another profiler (nsys, torch.profiler...) took CUPTI after {seconds:.1} s: from then on device \
-                 operations were not recorded. Run one of them at a time."
-            );
-            sink.push(&EventRef::Note { text });
-        }
-        if let Some(launches) = self.unanswered
-            && !std::mem::replace(&mut self.told_unanswered, true)
-        {
-            let text = &format!(
-                "CUPTI reported {launches} launches in a row and no kernel: unless they were captured into a \
-                 graph, device time is missing. Capture the job whole (a budget of `all`)."
-            );
-            sink.push(&EventRef::Note { text });
-        }
-        if std::mem::take(&mut self.unreadable) {
-            let text =
-                "CUPTI handed out records that could not be read; some operations are missing.";
-            sink.push(&EventRef::Note { text });
-        }
+        self.missing
+            .write(now, unfinished, |at| windows.time(at), sink);
     }
 }
 

@@ -22,6 +22,7 @@ mod error;
 mod governor;
 mod host_calls;
 mod layout;
+mod missing;
 mod names;
 #[cfg(feature = "nvml")]
 mod nvml;
