@@ -1,14 +1,15 @@
 //! The capture of one process: CUPTI switched on and off, its records written as events.
 
-use crate::api::{Cupti, Subscription};
+use crate::api::Cupti;
 use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
 use crate::missing::Missing;
 use crate::price::{MeasuredCost, Price};
+use crate::switch::Switch;
 use crate::windows::Windows;
-use crate::{CaptureError, buffers, host_calls, layout};
+use crate::{CaptureError, buffers, host_calls};
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -24,22 +25,6 @@ const TAIL: Nanos = Nanos::new(1_000_000_000);
 
 /// What the losses of CUPTI are called in a trace.
 pub const LOSS_SOURCE: &str = "CUPTI";
-
-/// Kinds that are recorded whenever a window is open, beside kernels and calls. Graphs are recorded
-/// node by node, since the kind that records them whole is not among these.
-const KINDS: [u32; 4] = [
-    layout::CONTEXT,
-    layout::MEMCPY,
-    layout::PEER_COPY,
-    layout::MEMSET,
-];
-
-/// Kinds that say which stream waits for which. They cost most of what CUPTI costs beyond its
-/// operations, and say nothing of a job with one stream, so they are recorded from the second on.
-const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
-
-/// Kinds that no finding needs.
-const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
 /// Kernels of a window, at least, before their calls are missed; and the share of them that must have one.
 const CALLS_MISSED: (u64, u64) = (200, 2);
@@ -62,16 +47,9 @@ pub struct Capture {
     priced: (f64, Nanos),
     /// When the last window closed.
     closed: Option<MonoTime>,
-    /// Every kind was asked for.
-    every_kind: bool,
-    /// It is recorded which stream waits for which.
-    waits: bool,
     /// A window was open at some time.
     was_open: bool,
-    /// While a window is open: calls are reported.
-    calls: Option<Subscription>,
-    /// The runtime's launches are asked for, too: the driver's do not show them.
-    runtime_launches: bool,
+    switch: Switch,
     missing: Missing,
 }
 
@@ -113,16 +91,13 @@ impl Capture {
             price: Price::default(),
             priced: (0.0, Nanos::ZERO),
             closed: None,
-            every_kind: config.every_kind,
-            waits: config.every_kind,
             was_open: false,
-            calls: None,
-            runtime_launches: false,
+            switch: Switch::new(config.every_kind),
             missing: Missing::default(),
         };
         if capture.governor.is_open() {
             capture.price.opened(now, Nanos::ZERO);
-            capture.switch(true)?;
+            capture.turn(true)?;
         }
         Ok(capture)
     }
@@ -227,7 +202,7 @@ impl Capture {
     fn is_ours(&mut self) -> bool {
         // What else may be wrong, in a process that ends, is no reason to lose records.
         let held = || matches!(self.cupti.is_free(), Err(CaptureError::Held));
-        if !self.missing.has_ended() && self.calls.is_none() && held() {
+        if !self.missing.has_ended() && !self.switch.is_on() && held() {
             self.missing
                 .ends(MonotonicClock::read(), CaptureError::Held);
         }
@@ -296,7 +271,7 @@ impl Capture {
                 self.judge_window();
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
-                if let Err(why) = self.switch(true) {
+                if let Err(why) = self.turn(true) {
                     self.lose(now, why);
                 }
             }
@@ -322,57 +297,29 @@ impl Capture {
     fn close(&mut self, now: MonoTime) {
         self.price.closed(now);
         self.windows.closed(now);
-        let _ = self.switch(false);
+        let _ = self.turn(false);
         self.closed = Some(now);
         self.flush(false);
     }
 
-    fn switch(&mut self, on: bool) -> Result<(), CaptureError> {
+    fn turn(&mut self, on: bool) -> Result<(), CaptureError> {
         self.was_open |= on;
         let before = MonotonicClock::read();
-        let switched = self.set_kinds(on);
+        let calls = self.emitter.calls();
+        let switched = self.switch.set(&self.cupti, calls, on);
         self.flushing += since(before, MonotonicClock::read());
         switched
-    }
-
-    /// In this order. Where CUPTI lost its subscriber while kernels were recorded, a Burn program on an H200
-    /// had no kernels in any later window, while CUPTI said of each call that it had succeeded.
-    fn set_kinds(&mut self, on: bool) -> Result<(), CaptureError> {
-        if on {
-            host_calls::window_opens();
-            // Nothing is switched on where another profiler has subscribed: what it would record would be
-            // taken for that one's.
-            let calls = self.cupti.subscribe()?;
-            calls.report(self.emitter.calls().functions(self.runtime_launches));
-            self.calls = Some(calls);
-        }
-        let kernels = self.cupti.set(layout::KERNEL, on);
-        let waits = WAITS.iter().filter(|_| self.waits);
-        let extra = EXTRA.iter().filter(|_| self.every_kind);
-        for &kind in KINDS.iter().chain(waits).chain(extra) {
-            // What a CUPTI does not have is done without.
-            let _ = self.cupti.set(kind, on);
-        }
-        if !on {
-            self.calls = None;
-        } else if kernels.is_err() {
-            let _ = self.set_kinds(false);
-        }
-        kernels
     }
 
     /// Asks for the runtime's launches too, where kernels come without a call of the driver.
     fn look_for_launches(&mut self) {
         let (kernels, called) = self.emitter.launched;
-        if self.runtime_launches || kernels < CALLS_MISSED.0 {
+        if self.switch.has_runtime_launches() || kernels < CALLS_MISSED.0 {
             return;
         }
         self.emitter.launched = (0, 0);
         if called * CALLS_MISSED.1 < kernels {
-            self.runtime_launches = true;
-            if let Some(calls) = &self.calls {
-                calls.report(self.emitter.calls().functions(true));
-            }
+            self.switch.record_runtime_launches(self.emitter.calls());
         }
     }
 
@@ -415,13 +362,8 @@ impl Capture {
             self.missing.dropped += self.cupti.take_dropped();
         }
         self.look_for_launches();
-        if !self.waits && self.emitter.has_several_streams() {
-            self.waits = true;
-            if self.is_open() {
-                for kind in WAITS {
-                    let _ = self.cupti.set(kind, true);
-                }
-            }
+        if self.emitter.has_several_streams() {
+            self.switch.record_waits(&self.cupti);
         }
     }
 
@@ -440,8 +382,8 @@ fn since(before: MonoTime, now: MonoTime) -> Nanos {
 impl Drop for Capture {
     fn drop(&mut self) {
         // Where no window is open nothing of ours is on, and what is may be another one's.
-        if self.calls.is_some() {
-            let _ = self.switch(false);
+        if self.switch.is_on() {
+            let _ = self.turn(false);
         }
         buffers::serve(None);
         RUNNING.store(false, Ordering::Release);

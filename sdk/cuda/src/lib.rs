@@ -29,6 +29,7 @@ mod nvml;
 mod price;
 mod recent;
 mod record;
+mod switch;
 mod timed;
 mod tracks;
 mod windows;
