@@ -1,6 +1,7 @@
 //! The capture of one process: CUPTI switched on and off, its records written as events.
 
 use crate::api::Cupti;
+use crate::backlog::{AT_ONCE, Backlog};
 use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
@@ -50,6 +51,7 @@ pub struct Capture {
     /// A window was open at some time.
     was_open: bool,
     switch: Switch,
+    backlog: Backlog,
     missing: Missing,
 }
 
@@ -93,6 +95,7 @@ impl Capture {
             closed: None,
             was_open: false,
             switch: Switch::new(config.every_kind),
+            backlog: Backlog::default(),
             missing: Missing::default(),
         };
         if capture.governor.is_open() {
@@ -349,14 +352,29 @@ impl Capture {
         self.flushing += since(before, self.flushed);
     }
 
+    /// Writes what has come by now.
     fn drain(&mut self, sink: &mut dyn EventSink) {
-        let emitter = &mut self.emitter;
-        self.missing.dropped += host_calls::drain(|call| emitter.call(&call, sink));
-        for full in buffers::take_full() {
-            let Self { cupti, emitter, .. } = self;
-            let read = cupti.each_record(&full, |record| emitter.record(record, sink));
-            self.missing.unreadable |= read.is_err();
-            buffers::give_back(full);
+        self.missing.dropped += self.backlog.take();
+        let mut calls = self.backlog.len();
+        let mut buffers = buffers::take_full().into_iter();
+        loop {
+            let some = calls.min(AT_ONCE);
+            calls -= some;
+            for call in self.backlog.first(some) {
+                self.emitter.call(&call, sink);
+            }
+            let full = buffers.next();
+            if full.is_none() && calls == 0 {
+                break;
+            }
+            if let Some(full) = full {
+                let Self { cupti, emitter, .. } = self;
+                let read = cupti.each_record(&full, |record| emitter.record(record, sink));
+                self.missing.unreadable |= read.is_err();
+                buffers::give_back(full);
+            }
+            // Threads go on to call meanwhile.
+            self.missing.dropped += self.backlog.take();
         }
         if !self.missing.has_ended() {
             self.missing.dropped += self.cupti.take_dropped();

@@ -11,6 +11,7 @@
 //! cannot be used, [`CaptureError`] says in one sentence why, and what to do.
 
 mod api;
+mod backlog;
 mod buffers;
 mod calls;
 mod capture;
