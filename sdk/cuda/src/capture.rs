@@ -1,13 +1,16 @@
 //! The capture of one process: CUPTI switched on and off, its records written as events.
 
-use crate::api::{Cupti, Subscription};
+use crate::api::Cupti;
+use crate::backlog::{AT_ONCE, Backlog};
 use crate::calls::{Api, Calls};
 use crate::config::Config;
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
+use crate::missing::Missing;
 use crate::price::{MeasuredCost, Price};
+use crate::switch::Switch;
 use crate::windows::Windows;
-use crate::{CaptureError, buffers, host_calls, layout};
+use crate::{CaptureError, buffers, host_calls};
 use gpustall_trace::{EventRef, MonoTime, MonotonicClock, Nanos, Pid};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Thread;
@@ -23,22 +26,6 @@ const TAIL: Nanos = Nanos::new(1_000_000_000);
 
 /// What the losses of CUPTI are called in a trace.
 pub const LOSS_SOURCE: &str = "CUPTI";
-
-/// Kinds that are recorded whenever a window is open, beside kernels and calls. Graphs are recorded
-/// node by node, since the kind that records them whole is not among these.
-const KINDS: [u32; 4] = [
-    layout::CONTEXT,
-    layout::MEMCPY,
-    layout::PEER_COPY,
-    layout::MEMSET,
-];
-
-/// Kinds that say which stream waits for which. They cost most of what CUPTI costs beyond its
-/// operations, and say nothing of a job with one stream, so they are recorded from the second on.
-const WAITS: [u32; 2] = [layout::CUDA_EVENT, layout::SYNCHRONIZATION];
-
-/// Kinds that no finding needs.
-const EXTRA: [u32; 1] = [layout::OVERHEAD];
 
 /// Kernels of a window, at least, before their calls are missed; and the share of them that must have one.
 const CALLS_MISSED: (u64, u64) = (200, 2);
@@ -61,31 +48,11 @@ pub struct Capture {
     priced: (f64, Nanos),
     /// When the last window closed.
     closed: Option<MonoTime>,
-    /// Every kind was asked for.
-    every_kind: bool,
-    /// It is recorded which stream waits for which.
-    waits: bool,
     /// A window was open at some time.
     was_open: bool,
-    /// While a window is open: calls are reported.
-    calls: Option<Subscription>,
-    /// The runtime's launches are asked for, too: the driver's do not show them.
-    runtime_launches: bool,
-    /// Another profiler has CUPTI, and nothing is captured any more.
-    left: Option<Left>,
-    dropped: u64,
-    reported: (u64, u64),
-    unreadable: bool,
-    /// Launches of the first window in which no kernel came, and whether that was told.
-    unanswered: Option<u64>,
-    told_unanswered: bool,
-}
-
-/// CUPTI was left to another profiler.
-#[derive(Debug, Clone, Copy)]
-struct Left {
-    at: MonoTime,
-    told: bool,
+    switch: Switch,
+    backlog: Backlog,
+    missing: Missing,
 }
 
 impl Capture {
@@ -126,21 +93,14 @@ impl Capture {
             price: Price::default(),
             priced: (0.0, Nanos::ZERO),
             closed: None,
-            every_kind: config.every_kind,
-            waits: config.every_kind,
             was_open: false,
-            calls: None,
-            runtime_launches: false,
-            left: None,
-            dropped: 0,
-            reported: (0, 0),
-            unreadable: false,
-            unanswered: None,
-            told_unanswered: false,
+            switch: Switch::new(config.every_kind),
+            backlog: Backlog::default(),
+            missing: Missing::default(),
         };
         if capture.governor.is_open() {
             capture.price.opened(now, Nanos::ZERO);
-            capture.switch(true)?;
+            capture.turn(true)?;
         }
         Ok(capture)
     }
@@ -181,12 +141,12 @@ impl Capture {
             return true;
         }
         self.govern(MonotonicClock::read());
-        have_come() || self.left.is_some_and(|left| !left.told)
+        have_come() || self.missing.is_news()
     }
 
     /// Whether a window is open.
     pub fn is_open(&self) -> bool {
-        self.governor.is_open() && self.left.is_none()
+        self.governor.is_open() && !self.missing.has_ended()
     }
 
     /// Whether a window is open that closes when its cost is used up, so that it should be looked after
@@ -216,7 +176,7 @@ impl Capture {
     /// Leaves CUPTI to another profiler of the process, for good: closes the window, and opens no more. When
     /// it returns CUPTI is as it was before the capture, and nothing of it is called that changes it.
     pub fn leave(&mut self) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         let now = MonotonicClock::read();
@@ -225,18 +185,13 @@ impl Capture {
         }
         // What still runs is given up: a buffer of ours must not come back by the other one's callback.
         self.request_all();
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             // It was another one's by then, and so is its clock.
             return;
         }
-        self.dropped += self.cupti.take_dropped();
+        self.missing.dropped += self.cupti.take_dropped();
         self.cupti.restore();
-        self.left(now);
-    }
-
-    /// Another profiler has CUPTI from now on.
-    fn left(&mut self, at: MonoTime) {
-        self.left = Some(Left { at, told: false });
+        self.missing.ends(now, CaptureError::Held);
     }
 
     /// Asks CUPTI for everything that it still holds, running operations included.
@@ -250,17 +205,18 @@ impl Capture {
     fn is_ours(&mut self) -> bool {
         // What else may be wrong, in a process that ends, is no reason to lose records.
         let held = || matches!(self.cupti.is_free(), Err(CaptureError::Held));
-        if self.left.is_none() && self.calls.is_none() && held() {
-            self.left(MonotonicClock::read());
+        if !self.missing.has_ended() && !self.switch.is_on() && held() {
+            self.missing
+                .ends(MonotonicClock::read(), CaptureError::Held);
         }
-        self.left.is_none()
+        !self.missing.has_ended()
     }
 
     /// Writes everything that CUPTI still holds, running operations included.
     pub fn flush_all(&mut self, sink: &mut dyn EventSink) {
         self.request_all();
         self.drain(sink);
-        self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
+        self.judge_window();
         let now = MonotonicClock::read();
         self.price.judge(now, self.modelled());
         self.windows.write(now, sink);
@@ -282,7 +238,7 @@ impl Capture {
 
     /// Records that were lost so far.
     pub fn lost(&self) -> u64 {
-        self.dropped
+        self.missing.dropped
     }
 
     /// What capturing has cost the job so far, as far as it can be told from what was recorded and from
@@ -308,85 +264,65 @@ impl Capture {
 
     /// Opens or closes the window.
     fn govern(&mut self, now: MonoTime) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         self.count_cost();
         match self.governor.tick(now, self.cost()) {
             Decision::Stay => {}
             Decision::Open => {
-                self.unanswered = self.unanswered.or(self.emitter.take_unanswered());
+                self.judge_window();
                 self.price.opened(now, self.modelled());
                 self.windows.opened(now);
-                // It could be switched on before. If it cannot now, another has it, and what is on is that one's.
-                if self.switch(true).is_err() {
-                    self.lose(now);
+                if let Err(why) = self.turn(true) {
+                    self.lose(now, why);
                 }
             }
             Decision::Close => self.close(now),
         }
     }
 
-    /// The window ends without being closed: another profiler has CUPTI.
-    fn lose(&mut self, now: MonoTime) {
-        self.calls = None;
+    /// The window could not be opened, and none will be: most often another profiler has CUPTI, and what is on
+    /// is that one's.
+    fn lose(&mut self, now: MonoTime, why: CaptureError) {
         self.price.closed(now);
         self.windows.closed(now);
-        self.left(now);
+        self.missing.ends(now, why);
+    }
+
+    /// Whether the kernels of the last window came; to be asked when they all must have.
+    fn judge_window(&mut self) {
+        if let Some(launches) = self.emitter.take_unanswered() {
+            self.missing.unanswered(launches);
+        }
     }
 
     fn close(&mut self, now: MonoTime) {
         self.price.closed(now);
         self.windows.closed(now);
-        let _ = self.switch(false);
+        let _ = self.turn(false);
         self.closed = Some(now);
         self.flush(false);
     }
 
-    fn switch(&mut self, on: bool) -> Result<(), CaptureError> {
+    fn turn(&mut self, on: bool) -> Result<(), CaptureError> {
         self.was_open |= on;
         let before = MonotonicClock::read();
-        let switched = self.set_kinds(on);
+        let calls = self.emitter.calls();
+        let switched = self.switch.set(&self.cupti, calls, on);
         self.flushing += since(before, MonotonicClock::read());
         switched
-    }
-
-    /// In this order. Where CUPTI lost its subscriber while kernels were recorded, a Burn program on an H200
-    /// had no kernels in any later window, while CUPTI said of each call that it had succeeded.
-    fn set_kinds(&mut self, on: bool) -> Result<(), CaptureError> {
-        if on {
-            host_calls::window_opens();
-            // Nothing is switched on where another profiler has subscribed: what it would record would be
-            // taken for that one's.
-            let calls = self.cupti.subscribe()?;
-            calls.report(self.emitter.calls().functions(self.runtime_launches));
-            self.calls = Some(calls);
-        }
-        let kernels = self.cupti.set(layout::KERNEL, on);
-        let waits = WAITS.iter().filter(|_| self.waits);
-        let extra = EXTRA.iter().filter(|_| self.every_kind);
-        for &kind in KINDS.iter().chain(waits).chain(extra) {
-            // What a CUPTI does not have is done without.
-            let _ = self.cupti.set(kind, on);
-        }
-        if !on || kernels.is_err() {
-            self.calls = None;
-        }
-        kernels
     }
 
     /// Asks for the runtime's launches too, where kernels come without a call of the driver.
     fn look_for_launches(&mut self) {
         let (kernels, called) = self.emitter.launched;
-        if self.runtime_launches || kernels < CALLS_MISSED.0 {
+        if self.switch.has_runtime_launches() || kernels < CALLS_MISSED.0 {
             return;
         }
         self.emitter.launched = (0, 0);
         if called * CALLS_MISSED.1 < kernels {
-            self.runtime_launches = true;
-            if let Some(calls) = &self.calls {
-                calls.report(self.emitter.calls().functions(true));
-            }
+            self.switch.record_runtime_launches(self.emitter.calls());
         }
     }
 
@@ -407,7 +343,7 @@ impl Capture {
     }
 
     fn flush(&mut self, forced: bool) {
-        if self.left.is_some() {
+        if self.missing.has_ended() {
             return;
         }
         let before = MonotonicClock::read();
@@ -416,66 +352,44 @@ impl Capture {
         self.flushing += since(before, self.flushed);
     }
 
+    /// Writes what has come by now.
     fn drain(&mut self, sink: &mut dyn EventSink) {
-        let emitter = &mut self.emitter;
-        self.dropped += host_calls::drain(|call| emitter.call(&call, sink));
-        for full in buffers::take_full() {
-            let Self { cupti, emitter, .. } = self;
-            let read = cupti.each_record(&full, |record| emitter.record(record, sink));
-            self.unreadable |= read.is_err();
-            buffers::give_back(full);
+        self.missing.dropped += self.backlog.take();
+        let mut calls = self.backlog.len();
+        let mut buffers = buffers::take_full().into_iter();
+        loop {
+            let some = calls.min(AT_ONCE);
+            calls -= some;
+            for call in self.backlog.first(some) {
+                self.emitter.call(&call, sink);
+            }
+            let full = buffers.next();
+            if full.is_none() && calls == 0 {
+                break;
+            }
+            if let Some(full) = full {
+                let Self { cupti, emitter, .. } = self;
+                let read = cupti.each_record(&full, |record| emitter.record(record, sink));
+                self.missing.unreadable |= read.is_err();
+                buffers::give_back(full);
+            }
+            // Threads go on to call meanwhile.
+            self.missing.dropped += self.backlog.take();
         }
-        if self.left.is_none() {
-            self.dropped += self.cupti.take_dropped();
+        if !self.missing.has_ended() {
+            self.missing.dropped += self.cupti.take_dropped();
         }
         self.look_for_launches();
-        if !self.waits && self.emitter.has_several_streams() {
-            self.waits = true;
-            if self.is_open() {
-                for kind in WAITS {
-                    let _ = self.cupti.set(kind, true);
-                }
-            }
+        if self.emitter.has_several_streams() {
+            self.switch.record_waits(&self.cupti);
         }
     }
 
     fn report_losses(&mut self, now: MonoTime, sink: &mut dyn EventSink) {
-        let at = self.windows.time(now);
+        let windows = &self.windows;
         let unfinished = self.emitter.counts.unfinished;
-        if self.reported.0 != self.dropped {
-            self.reported.0 = self.dropped;
-            let (source, total) = (LOSS_SOURCE, self.dropped);
-            sink.push(&EventRef::Loss { source, at, total });
-        }
-        if self.reported.1 != unfinished {
-            self.reported.1 = unfinished;
-            let (source, total) = ("operations without times", unfinished);
-            sink.push(&EventRef::Loss { source, at, total });
-        }
-        if let Some(left) = &mut self.left
-            && !std::mem::replace(&mut left.told, true)
-        {
-            let seconds = self.windows.time(left.at).as_nanos() as f64 / 1e9;
-            let text = &format!(
-                "Another profiler (nsys, torch.profiler...) took CUPTI after {seconds:.1} s: from then on device \
-                 operations were not recorded. Run one of them at a time."
-            );
-            sink.push(&EventRef::Note { text });
-        }
-        if let Some(launches) = self.unanswered
-            && !std::mem::replace(&mut self.told_unanswered, true)
-        {
-            let text = &format!(
-                "CUPTI reported {launches} launches in a row and no kernel: unless they were captured into a \
-                 graph, device time is missing. Capture the job whole (a budget of `all`)."
-            );
-            sink.push(&EventRef::Note { text });
-        }
-        if std::mem::take(&mut self.unreadable) {
-            let text =
-                "CUPTI handed out records that could not be read; some operations are missing.";
-            sink.push(&EventRef::Note { text });
-        }
+        self.missing
+            .write(now, unfinished, |at| windows.time(at), sink);
     }
 }
 
@@ -486,8 +400,8 @@ fn since(before: MonoTime, now: MonoTime) -> Nanos {
 impl Drop for Capture {
     fn drop(&mut self) {
         // Where no window is open nothing of ours is on, and what is may be another one's.
-        if self.calls.is_some() {
-            let _ = self.switch(false);
+        if self.switch.is_on() {
+            let _ = self.turn(false);
         }
         buffers::serve(None);
         RUNNING.store(false, Ordering::Release);

@@ -21,9 +21,9 @@ pub const WINDOW: Nanos = Nanos::new(100_000_000);
 /// The window that is saved up for, at most, and the length of one that was asked for.
 const LONGEST: f64 = 1e9;
 
-/// What an operation on a device costs the job, its records included. Measured on an H200 (see
-/// `docs/overhead.md`) it is 1 to 2 us where the host is ahead of the device and 6 to 10 where it is
-/// not, and the governor reckons with the worst.
+/// What an operation on a device costs the job, its records and its call included: on an H200 (see
+/// `docs/overhead.md`) about 1 us in a window that stays open, up to 5 us in short ones, in whose first and
+/// last steps it is opened and closed. The governor reckons with twice that until it has measured.
 pub const OPERATION_COST: Nanos = Nanos::new(10_000);
 
 /// What a recorded call costs the job beyond that.

@@ -1,6 +1,7 @@
 //! Calls as CUPTI reports them, on threads of the tests. They share the rings, so one test runs at a time.
 
 use super::*;
+use crate::backlog::{AT_ONCE, Backlog};
 use std::sync::Mutex as TestMutex;
 
 static TURN: TestMutex<()> = TestMutex::new(());
@@ -147,4 +148,32 @@ fn nothing_is_lost_while_the_reader_keeps_up() {
             "each thread's calls, once and in their order"
         );
     }
+}
+
+#[test]
+fn calls_that_come_faster_than_they_are_written_wait_and_none_is_lost_uncounted() {
+    const CALLS: u32 = 300_000;
+    let _turn = TURN.lock();
+    let _ = taken();
+    let caller = std::thread::spawn(|| {
+        for n in 0..CALLS {
+            calls(Api::Driver, LAUNCH, n);
+        }
+    });
+    let mut backlog = Backlog::default();
+    let (mut lost, mut written, mut last) = (0, 0, None);
+    loop {
+        let over = caller.is_finished();
+        lost += backlog.take();
+        for call in backlog.first(AT_ONCE) {
+            assert!(last < Some(call.correlation), "in their order");
+            last = Some(call.correlation);
+            written += 1;
+        }
+        if over && backlog.len() == 0 {
+            break;
+        }
+    }
+    assert_eq!(lost + written, u64::from(CALLS));
+    assert!(written >= RING_CALLS as u64);
 }

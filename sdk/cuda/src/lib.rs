@@ -11,6 +11,7 @@
 //! cannot be used, [`CaptureError`] says in one sentence why, and what to do.
 
 mod api;
+mod backlog;
 mod buffers;
 mod calls;
 mod capture;
@@ -22,12 +23,14 @@ mod error;
 mod governor;
 mod host_calls;
 mod layout;
+mod missing;
 mod names;
 #[cfg(feature = "nvml")]
 mod nvml;
 mod price;
 mod recent;
 mod record;
+mod switch;
 mod timed;
 mod tracks;
 mod windows;

@@ -85,7 +85,8 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
         }
         (Cause::HostCompile, Burn) => {
             "after warm-up nothing should compile or be tuned: keep shapes steady, run every shape \
-             once before the run, and keep the autotune cache between runs."
+             once before the run, and keep the autotune cache between runs (Burn's feature \
+             `persistence`, which `default-features = false` leaves out)."
         }
         (Cause::SyncReadback, PyTorch) => {
             "read results back less often and later: gather the loss on the device and call \

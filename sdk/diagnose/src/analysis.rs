@@ -143,6 +143,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         processes,
         phases: job::phases(timeline, trainers, judged, rows.as_ref()),
         outside_phases: rows.as_ref().map(|rows| rows.outside),
+        several_phases: rows.as_ref().map(|rows| rows.several),
         untied: rows.as_ref().map(|rows| rows.unknown),
         faults: job::faults(timeline, trainers),
         unfinished: job::unfinished(timeline, trainers),

@@ -59,6 +59,7 @@ pub(crate) struct Keys {
     pub(crate) queue: Option<Symbol>,
     pub(crate) mark: Option<Symbol>,
     pub(crate) unknown: Option<Symbol>,
+    pub(crate) several: Option<Symbol>,
     pub(crate) launches: Option<Symbol>,
 }
 
@@ -126,6 +127,7 @@ impl Names {
                 queue: find(arg::QUEUE),
                 mark: find(arg::MARK),
                 unknown: find(arg::UNKNOWN),
+                several: find(arg::SEVERAL),
                 launches: find(arg::LAUNCHES),
             },
         }

@@ -151,6 +151,34 @@ fn what_a_runner_launches_belongs_to_the_phase_that_asked() {
 }
 
 #[test]
+fn what_was_done_for_several_phases_at_once_is_of_none_and_yet_known() {
+    let mut job = Job::new();
+    (0..STEPS).for_each(|step| job.step(step));
+    let mut trace = job.build();
+    let (several, phase) = [arg::SEVERAL, arg::PHASE]
+        .map(|key| trace.strings.intern(key))
+        .into();
+    let marked = |instant: &&mut Instant| instant.args.iter().all(|(key, _)| *key != phase);
+    for instant in trace.instants.iter_mut().filter(marked) {
+        let mut args = instant.args.to_vec();
+        args.push((several, Value::Bool(true)));
+        instant.args = args.into();
+    }
+    let report = diagnose(&trace);
+    let time = report.several_phases.expect("there are phases");
+    assert_eq!((time.kernels, time.total_ns), (STEPS, STEPS * 5_000));
+    assert_eq!(report.outside_phases.map(|time| time.kernels), Some(0));
+    assert_eq!(
+        (untied(&report), device(&report, "forward").kernels),
+        (0, 20)
+    );
+    let text = report.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let line = "for several phases at once device";
+    assert!(words.join(" ").contains(line), "{report}");
+}
+
+#[test]
 fn an_interval_with_another_number_of_launches_is_not_tied_and_the_next_one_is() {
     let mut job = Job::new();
     for step in 0..STEPS {

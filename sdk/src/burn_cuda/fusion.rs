@@ -4,7 +4,7 @@
 //! sees fit, by tasks for the runner. So a phase that begins or ends is told to the server, in order with
 //! the operations of the thread. The server's observer then knows for which phase each operation was
 //! asked, and by that a block; the runner is marked where a block begins and ends. A kernel of
-//! operations of several phases belongs to none of them.
+//! operations of several phases is counted as that, and belongs to none of them.
 
 use super::phases::{Asked, Asker, mark_runner};
 use super::{launches, runners};
@@ -146,7 +146,7 @@ impl FusionObserver for Observer {
             };
             let outputs = block.iter().flat_map(OperationIr::outputs);
             let asked = outputs.map(|output| waiting.remove(&output.id).unwrap_or(Asked::Unknown));
-            let asked = asked.reduce(|all, one| if all == one { all } else { Asked::Unknown });
+            let asked = asked.reduce(together);
             if let (Some(queue), Some(asked)) = (queues.get_mut(&StreamId::current().value), asked)
             {
                 queue.mark(*device, asked);
@@ -162,6 +162,15 @@ impl FusionObserver for Observer {
             queue.mark(device, now);
             Some(())
         });
+    }
+}
+
+/// What a block is for, of which some operations are for `one` and others for `other`.
+fn together(one: Asked, other: Asked) -> Asked {
+    match (one, other) {
+        _ if one == other => one,
+        (Asked::Unknown, _) | (_, Asked::Unknown) => Asked::Unknown,
+        _ => Asked::Several,
     }
 }
 
@@ -229,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_of_two_phases_belongs_to_none() {
+    fn a_block_of_two_phases_belongs_to_several() {
         on_the_server(911, |asker| {
             let generation = Generation::next();
             let operations = [1, 2].map(operation);
@@ -238,11 +247,15 @@ mod tests {
             asks(generation, asker, Asked::NoPhase);
             Observer.registered(&operations[1]);
             Observer.block_starts(BlockOperations::new(&operations, &[0, 1]));
-            assert_eq!(told(asker.queue), (Some(Asked::Unknown), 3));
+            assert_eq!(told(asker.queue), (Some(Asked::Several), 3));
             Observer.block_ran();
             assert_eq!(told(asker.queue), (Some(Asked::NoPhase), 4));
             // Operations that nobody saw asked for.
             Observer.block_starts(BlockOperations::new(&[operation(9)], &[0]));
+            assert_eq!(told(asker.queue), (Some(Asked::Unknown), 5));
+            Observer.registered(&operations[0]);
+            let half_known = [operation(1), operation(9)];
+            Observer.block_starts(BlockOperations::new(&half_known, &[0, 1]));
             assert_eq!(told(asker.queue), (Some(Asked::Unknown), 5));
         });
     }

@@ -19,7 +19,13 @@ pub(super) enum Asked {
     Phase(&'static str),
     /// Work of no phase.
     NoPhase,
-    /// Work of several phases at once, or of an unknown one.
+    /// Work of several phases at once, or of one and of none.
+    #[cfg_attr(
+        not(feature = "burn-fusion"),
+        allow(dead_code, reason = "fusion does that")
+    )]
+    Several,
+    /// Work of an unknown phase.
     #[cfg_attr(
         not(feature = "burn-fusion"),
         allow(dead_code, reason = "fusion does that")
@@ -123,9 +129,13 @@ pub(super) fn mark_runner(
                 phase
             }
             Asked::NoPhase => "no phase",
+            Asked::Several => {
+                args.push((arg::SEVERAL, Text::Bool(true)));
+                "several phases"
+            }
             Asked::Unknown => {
                 args.push((arg::UNKNOWN, Text::Bool(true)));
-                "several phases"
+                "unknown phase"
             }
         };
         let record = Record::Instant {

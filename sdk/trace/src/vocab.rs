@@ -160,7 +160,9 @@ pub mod arg {
     pub const PHASE: &str = "phase";
     /// Number of the queue of a thread that asks, in the framework's counting.
     pub const QUEUE: &str = "queue";
-    /// True on a mark after which a thread is served for several phases at once, or for an unknown one.
+    /// True on a mark after which a thread is served for several phases at once.
+    pub const SEVERAL: &str = "several";
+    /// True on a mark after which a thread is served for an unknown phase.
     pub const UNKNOWN: &str = "unknown";
     /// Number of a mark among those of its thread, so that one that was lost is missed.
     pub const MARK: &str = "mark";

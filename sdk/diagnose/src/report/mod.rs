@@ -85,6 +85,10 @@ pub struct Report {
     /// What devices did for threads that were in no phase. `None` without phases or devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_phases: Option<DeviceTime>,
+    /// What devices did for several phases at once: Burn's fusion makes one kernel of operations of several.
+    /// `None` without phases or devices.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub several_phases: Option<DeviceTime>,
     /// What devices did of which it is not known for which phase. `None` without phases or devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub untied: Option<DeviceTime>,

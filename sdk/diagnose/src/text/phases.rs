@@ -12,6 +12,7 @@ impl Report {
         let mut parts: Vec<String> = self.phases.iter().take(MAX_ROWS).map(part).collect();
         let rest = [
             ("in no phase", self.outside_phases),
+            ("for several phases at once", self.several_phases),
             ("for a phase that is not known", self.untied),
         ];
         for (what, time) in rest {

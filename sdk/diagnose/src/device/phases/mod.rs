@@ -24,6 +24,8 @@ pub(crate) enum Asker {
     Phase(Symbol),
     /// A thread that was in no phase.
     Outside,
+    /// Several phases at once: it does the work of all of them.
+    Several,
     /// It is not known.
     Unknown,
 }

@@ -14,6 +14,8 @@ pub(crate) struct PhaseRows {
     pub(crate) phases: HashMap<Symbol, DeviceTime>,
     /// For threads that were in no phase.
     pub(crate) outside: DeviceTime,
+    /// For several phases at once.
+    pub(crate) several: DeviceTime,
     /// It is not known for whom.
     pub(crate) unknown: DeviceTime,
 }
@@ -48,6 +50,7 @@ pub(crate) fn rows(
                 rows.phases.insert(name, time);
             }
             Asker::Outside => rows.outside = time,
+            Asker::Several => rows.several = time,
             Asker::Unknown => rows.unknown = time,
         }
     }

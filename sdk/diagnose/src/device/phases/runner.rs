@@ -174,6 +174,7 @@ fn marks(timeline: &Timeline<'_>) -> HashMap<TrackId, BTreeMap<u64, Queue>> {
             asker: match text(&instant.args, key.phase) {
                 Some(name) => Asker::Phase(name),
                 None if flag(&instant.args, key.unknown) => Asker::Unknown,
+                None if flag(&instant.args, key.several) => Asker::Several,
                 None => Asker::Outside,
             },
         });
