@@ -100,6 +100,48 @@ fn joined(traces: Vec<Trace>) -> Trace {
     merge_job(traces.into_iter().enumerate().map(part).collect()).unwrap()
 }
 
+/// What marks loops of process `pid` beside what records its device: a step and the end of the epoch, of which
+/// the last one did not end.
+fn loops(pid: u32, ends: &[(&str, u64)]) -> Trace {
+    let mut trace = rank(pid, None, "", &[]);
+    trace.meta.devices.clear();
+    trace.meta.end = TraceTime::from_nanos(50_000);
+    for (n, &(cat, end)) in ends.iter().enumerate() {
+        let cat = trace.strings.intern(cat);
+        let key = trace.strings.intern(arg::UNFINISHED);
+        let open = (key, Value::Bool(true));
+        trace.slices.push(Slice {
+            track: TrackId(0),
+            name: cat,
+            cat,
+            span: Interval::new(TraceTime::from_nanos(9_000), TraceTime::from_nanos(end)),
+            args: match n + 1 == ends.len() {
+                true => Box::new([open]),
+                false => Box::new([]),
+            },
+        });
+    }
+    trace.sort();
+    trace
+}
+
+#[test]
+fn a_recording_ends_with_the_last_step_that_was_seen_to_end() {
+    let ends = [
+        (cat::STEP, 10_015),
+        (cat::EPOCH_END, 12_000),
+        (cat::DATA_WAIT, 50_000),
+    ];
+    let of = |pid: u32, ends: &[(&str, u64)]| {
+        let device = rank(7, None, "GPU-a", &[("gemm", 100, 200)]);
+        joined(vec![device, loops(pid, ends)]).meta.end
+    };
+    assert_eq!(of(7, &ends), TraceTime::from_nanos(12_000));
+    // Not of what another process does, nor of what had not ended.
+    assert_eq!(of(8, &ends), TraceTime::from_nanos(10_000));
+    assert_eq!(of(7, &ends[2..]), TraceTime::from_nanos(10_000));
+}
+
 /// Device, stream and correlation of each operation, and its process.
 fn operations(trace: &Trace) -> Vec<[u64; 4]> {
     let kernel = trace.strings.find(cat::KERNEL).unwrap();

@@ -11,7 +11,7 @@ mod devices;
 use super::append::append;
 use super::tables::Tables;
 use super::{MergeError, Part, check, join, strip};
-use crate::{Interval, Member, Meta, MonoTime, Nanos, Pid, Trace, TraceTime, Value, vocab};
+use crate::{Interval, Member, Meta, MonoTime, Nanos, Pid, Slice, Trace, TraceTime, Value, vocab};
 use apart::Space;
 use std::collections::BTreeMap;
 
@@ -53,6 +53,7 @@ pub fn merge_job(mut parts: Vec<Part>) -> Result<Trace, MergeError> {
     let mut tables = Tables::of_job();
     let mut members: BTreeMap<(Space, Pid), Member> = BTreeMap::new();
     let mut ends = TraceTime::ZERO;
+    let mut looped: BTreeMap<(Space, Pid), TraceTime> = BTreeMap::new();
     for (number, mut part) in parts.into_iter().enumerate() {
         let later = clock.starts.get(number).copied().unwrap_or(origin) - origin;
         let later = Nanos::new(u64::try_from(later).unwrap_or(0));
@@ -76,9 +77,17 @@ pub fn merge_job(mut parts: Vec<Part>) -> Result<Trace, MergeError> {
             known.devices.sort_unstable();
             known.devices.dedup();
         }
+        if let Some(last) = end_of_loops(&part.trace) {
+            let known = looped.entry((space, meta.pid)).or_default();
+            *known = (*known).max(last + later);
+        }
         ends = ends.max(moved(Interval::new(TraceTime::ZERO, meta.end), later).end);
         tag_pauses(&mut part.trace, meta.pid);
         append(&mut tables, part, later, &emptied);
+    }
+    for (of, member) in &mut members {
+        let last = looped.get(of).copied().unwrap_or_default();
+        member.recorded.end = member.recorded.end.max(last);
     }
     let mut trace = tables.finish();
     let members = those_that_train(members.into_values().collect());
@@ -104,6 +113,19 @@ pub fn merge_job(mut parts: Vec<Part>) -> Result<Trace, MergeError> {
     name_ranks(&mut trace);
     trace.sort();
     Ok(trace)
+}
+
+/// When the last call of a loader or step ended that was seen to. Who records devices may have seen its last
+/// event before: what else is recorded of the process goes on.
+fn end_of_loops(trace: &Trace) -> Option<TraceTime> {
+    use vocab::cat::{DATA_WAIT, EPOCH_END, STEP};
+    let known = |name: &str| trace.strings.find(name);
+    let cats = [DATA_WAIT, EPOCH_END, STEP].map(known);
+    let unfinished = known(vocab::arg::UNFINISHED);
+    let of_loop = |slice: &&Slice| cats.contains(&Some(slice.cat));
+    let ended = |slice: &&Slice| slice.args.iter().all(|(key, _)| Some(*key) != unfinished);
+    let slices = trace.slices.iter().filter(of_loop).filter(ended);
+    slices.map(|slice| slice.span.end).max()
 }
 
 /// The processes that a recording is of: those of a job that were joined before; else its own, if it
