@@ -19,6 +19,8 @@ pub enum WaitClass {
     Read,
     /// A lock or condition of user space.
     Futex,
+    /// A lock on a file: `flock`, `lockf`.
+    FileLock,
     /// The other end of a pipe.
     Pipe,
     /// The other end of a socket.
@@ -46,6 +48,7 @@ impl WaitClass {
             Self::Write => "write",
             Self::Read => "file read",
             Self::Futex => "futex",
+            Self::FileLock => "file lock",
             Self::Pipe => "pipe",
             Self::Socket => "socket",
             Self::Poll => "poll",
@@ -84,7 +87,7 @@ const GPU_MODULES: [&str; 8] = [
 /// The table: the first row of which a function is on the stack gives the class. What explains more
 /// stands higher: a page fault that reclaims memory is a wait for memory, a read that faults a page
 /// in is a page fault. Names end at `*` where several functions begin alike.
-const TABLE: [(WaitClass, &[&str]); 12] = [
+const TABLE: [(WaitClass, &[&str]); 13] = [
     (
         WaitClass::Reclaim,
         &[
@@ -151,6 +154,10 @@ const TABLE: [(WaitClass, &[&str]); 12] = [
         ],
     ),
     (WaitClass::Futex, &["futex_*", "__futex_*", "do_futex"]),
+    (
+        WaitClass::FileLock,
+        &["locks_lock_inode_wait", "do_lock_file_wait", "fcntl_setlk*"],
+    ),
     (
         WaitClass::Pipe,
         &["anon_pipe_*", "pipe_*", "fifo_*", "wait_for_partner"],

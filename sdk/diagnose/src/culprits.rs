@@ -4,12 +4,18 @@
 use crate::links::percent;
 use crate::threads::{Program, Who, tid_of};
 use crate::timeline::Timeline;
-use gpustall_trace::{Nanos, Tid};
+use gpustall_trace::{Nanos, Pid, Tid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
 const OWN_NAMES: &str = "gpustall";
+
+/// What ended a wait, where nobody did: its time was over, a device was ready, the kernel itself.
+const NOBODY: [&str; 3] = [TIMER, "device", "kernel"];
+
+/// The time that a thread wanted to wait was over.
+pub(crate) const TIMER: &str = "timer";
 
 /// Who had the CPUs for this share of the time is told; who had less, beside others.
 const MOST: f64 = 0.5;
@@ -57,11 +63,7 @@ impl Culprit {
 
 /// All of them, the one with the most time first.
 pub(crate) fn culprits(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Vec<Culprit> {
-    let workers: BTreeSet<Tid> = timeline
-        .serves
-        .keys()
-        .filter_map(|&track| tid_of(timeline.trace, track))
-        .collect();
+    let workers = Workers::of(timeline);
     let mut found: BTreeMap<(Kind, String), (BTreeSet<Who>, Nanos)> = BTreeMap::new();
     for (&who, &ns) in of {
         let identity = named(identity(timeline, &workers, who));
@@ -84,6 +86,38 @@ pub(crate) fn culprits(timeline: &Timeline<'_>, of: &BTreeMap<Who, Nanos>) -> Ve
     culprits
 }
 
+/// The threads that make batches, and processes that do nothing else.
+struct Workers {
+    threads: BTreeSet<Tid>,
+    processes: BTreeSet<Pid>,
+}
+
+impl Workers {
+    fn of(timeline: &Timeline<'_>) -> Self {
+        let pid = |track| timeline.trace.track(track).map(|track| track.pid);
+        let tracks = || timeline.serves.keys().copied();
+        let train: BTreeSet<Pid> = (timeline.waits.iter())
+            .filter_map(|wait| pid(wait.track))
+            .collect();
+        let processes = tracks().filter_map(pid);
+        Self {
+            threads: tracks()
+                .filter_map(|track| tid_of(timeline.trace, track))
+                .collect(),
+            processes: processes.filter(|pid| !train.contains(pid)).collect(),
+        }
+    }
+
+    /// Whether it is one of them, or a thread beside one in its process, as that which sends its batches.
+    fn has(&self, timeline: &Timeline<'_>, tid: Tid) -> bool {
+        let process = || {
+            let track = timeline.thread(tid)?;
+            Some(timeline.trace.track(track)?.pid)
+        };
+        self.threads.contains(&tid) || process().is_some_and(|pid| self.processes.contains(&pid))
+    }
+}
+
 /// A culprit that a recording gives no name has one in words.
 fn named((kind, name): (Kind, String)) -> (Kind, String) {
     let [program, thread] = NO_NAME;
@@ -96,22 +130,25 @@ fn named((kind, name): (Kind, String)) -> (Kind, String) {
 }
 
 /// What a thread is, and the name that it goes by.
-fn identity(timeline: &Timeline<'_>, workers: &BTreeSet<Tid>, who: Who) -> (Kind, String) {
+fn identity(timeline: &Timeline<'_>, workers: &Workers, who: Who) -> (Kind, String) {
     let name = timeline.trace.text(who.0);
+    if who.1.is_none() && NOBODY.contains(&name) {
+        return (Kind::Kernel, name.to_owned());
+    }
     let watched = who.1.filter(|&tid| timeline.kernel.get(tid).is_some());
     if let Some(tid) = watched {
         // The same name on several threads stands for all of them; a watched one has the name of its
         // track.
         let track = timeline.thread(tid);
         let name = track.map_or_else(|| name.to_owned(), |track| timeline.thread_name(track));
-        let kind = match workers.contains(&tid) {
+        let kind = match workers.has(timeline, tid) {
             _ if name.starts_with(OWN_NAMES) => Kind::Recording,
             true => Kind::Worker,
             false => Kind::Job,
         };
         return (kind, name);
     }
-    if who.1.is_some_and(|tid| workers.contains(&tid)) {
+    if who.1.is_some_and(|tid| workers.threads.contains(&tid)) {
         return (Kind::Worker, name.to_owned());
     }
     let name = match timeline.kernel.programs.program(who) {

@@ -1,7 +1,7 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
-use crate::culprits::{Kind, culprits};
+use crate::culprits::{Kind, TIMER, culprits};
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
@@ -31,6 +31,8 @@ pub(crate) struct KernelSigns {
     waker: Option<(String, f64)>,
     /// The same, if it is a thread or program that does something for who waits.
     waited_for: Option<String>,
+    /// Most of the waits on locks ended since their time was over.
+    timed_out: bool,
     /// What most of the blocked time was for.
     blocked: Option<BlockedOn>,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
@@ -71,6 +73,9 @@ impl KernelSigns {
                 .filter(|of| !matches!(of.kind, Kind::Kernel | Kind::Recording))
                 .filter(|of| of.ns.share_of(locks) >= HOLDER_MIN_SHARE)
                 .map(|of| of.name.clone()),
+            timed_out: wakers
+                .first()
+                .is_some_and(|of| of.kind == Kind::Kernel && of.name == TIMER && of.ns.share_of(locks) >= HOLDER_MIN_SHARE),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {
@@ -134,7 +139,7 @@ pub(crate) fn advice(
         Cause::DataMemory => memory(framework, signs),
         Cause::DataLock => lock(framework, signs),
         Cause::HostPreempted => preempted(framework, signs, workers),
-        Cause::HostBlocked => blocked(signs),
+        Cause::HostBlocked => blocked(framework, signs),
         _ => String::new(),
     }
 }
@@ -277,8 +282,15 @@ fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> St
     )
 }
 
-fn blocked(signs: &KernelSigns) -> String {
+fn blocked(framework: Framework, signs: &KernelSigns) -> String {
     let what = match signs.blocked {
+        // CPython's threads wait for its interpreter 5 ms at a time.
+        Some(BlockedOn::Lock) if signs.timed_out && framework == PyTorch => {
+            "it asks for a lock and times out, again and again, as a thread of Python does while another \
+             thread of the process runs Python code and keeps the interpreter (GIL): give that thread less \
+             to do, or make it a process (multiprocessing)"
+                .to_owned()
+        }
         Some(BlockedOn::Lock) => match &signs.waited_for {
             Some(name) => format!(
                 "{name} is who it waits for: give it less to do, or do not wait for it in the step"

@@ -25,7 +25,7 @@ pub enum BlockedOn {
     /// Memory: `reclaim`, `mmap lock`, a `page fault` that brings a page back from swap space or
     /// from another place.
     Memory,
-    /// A lock or a condition of the program: `futex`.
+    /// A lock or a condition of the program: `futex`, `file lock`.
     Lock,
     /// A `futex`, to which the thread was woken by a thread of its own process that makes no
     /// batches and that ran for at least half of the wait, and not nearly always outside of such
@@ -42,7 +42,7 @@ impl BlockedOn {
     pub fn of(class: &str, function: &str, iowait: bool) -> Self {
         let from_swap = function == "do_swap_page" || function.starts_with("migration_entry_wait");
         match class {
-            "futex" => Self::Lock,
+            "futex" | "file lock" => Self::Lock,
             "page fault" if from_swap => Self::Memory,
             "file read" | "write" | "page fault" => Self::File,
             "reclaim" | "mmap lock" => Self::Memory,
@@ -64,6 +64,7 @@ mod tests {
         assert_eq!(of("page fault", "do_swap_page"), BlockedOn::Memory);
         assert_eq!(of("page fault", "filemap_fault"), BlockedOn::File);
         assert_eq!(of("futex", "futex_wait"), BlockedOn::Lock);
+        assert_eq!(of("file lock", "locks_lock_inode_wait"), BlockedOn::Lock);
     }
 
     #[test]
