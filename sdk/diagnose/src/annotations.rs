@@ -82,6 +82,7 @@ impl Timeline<'_> {
             batch: None,
             worker: None,
             keeps_workers: false,
+            prefetch: None,
             iterable: false,
             span: self.clip(slice.span),
             cpu: None,

@@ -73,9 +73,11 @@ impl KernelSigns {
                 .filter(|of| !matches!(of.kind, Kind::Kernel | Kind::Recording))
                 .filter(|of| of.ns.share_of(locks) >= HOLDER_MIN_SHARE)
                 .map(|of| of.name.clone()),
-            timed_out: wakers
-                .first()
-                .is_some_and(|of| of.kind == Kind::Kernel && of.name == TIMER && of.ns.share_of(locks) >= HOLDER_MIN_SHARE),
+            timed_out: wakers.first().is_some_and(|of| {
+                of.kind == Kind::Kernel
+                    && of.name == TIMER
+                    && of.ns.share_of(locks) >= HOLDER_MIN_SHARE
+            }),
             blocked: most.map(|((on, ..), _)| *on),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {

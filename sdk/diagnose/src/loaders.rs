@@ -26,6 +26,10 @@ pub(crate) struct LoaderFacts {
     pub(crate) epoch: Option<u64>,
     /// Whether its workers are kept from one epoch to the next, as far as that is known.
     pub(crate) keeps_workers: bool,
+    /// Batches that each of its workers may have ahead of the trainer, as far as that is known.
+    pub(crate) prefetch: Option<u64>,
+    /// Whether some batches take much longer to make than most.
+    pub(crate) uneven: bool,
     /// Whether its data set is iterated, not indexed, as far as that is known.
     pub(crate) iterable: bool,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
@@ -121,7 +125,7 @@ fn loader(
     let taken = |wait: &&&Wait| !wait.unfinished && !wait.failed;
     let finished: Vec<&&Wait> = waits.iter().filter(taken).collect();
     let (mut inside, mut outside) = (0, 0);
-    let (mut made, mut production) = (0, Nanos::ZERO);
+    let (mut made, mut production, mut times) = (0, Nanos::ZERO, Vec::new());
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
     let (mut ready, mut ready_known) = (Nanos::ZERO, true);
     let mut collate = Nanos::ZERO;
@@ -153,12 +157,15 @@ fn loader(
             ready_known = false;
         }
         made += u64::from(stages > Nanos::ZERO);
+        times.extend((stages > Nanos::ZERO).then_some(stages));
         production += stages;
     }
     let epochs: BTreeSet<Option<u64>> = waits.iter().map(|wait| wait.epoch).collect();
     LoaderFacts {
         key,
         keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
+        prefetch: waits.iter().find_map(|wait| wait.prefetch),
+        uneven: is_uneven(&mut times),
         iterable: waits.iter().any(|wait| wait.iterable),
         epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
         epoch: whole_epoch(waits, epochs.len() > 1 || ends_epochs),
@@ -178,6 +185,19 @@ fn loader(
         production_read: mean(read, made.max(1)),
         disk: Disk::of(timeline, judged, &tracks, made),
     }
+}
+
+/// Batches are uneven where one in twenty, or more, takes this many times as long as the one in the middle.
+const UNEVEN: u64 = 3;
+
+fn is_uneven(times: &mut [Nanos]) -> bool {
+    times.sort_unstable();
+    let at = |share: usize| times.get(times.len() * share / 100);
+    let (middle, slow) = (at(50), at(95));
+    times.len() >= 20
+        && middle
+            .zip(slow)
+            .is_some_and(|(middle, slow)| slow.get() >= middle.get().saturating_mul(UNEVEN))
 }
 
 /// What the thread of a stage did in it.

@@ -97,6 +97,12 @@ impl Facts<'_> {
         })
     }
 
+    /// Batches that each worker of PyTorch's loader may have ahead.
+    pub(crate) fn prefetch(&self) -> u64 {
+        let told = self.loader.and_then(|loader| loader.prefetch);
+        told.unwrap_or(2).clamp(1, 1000)
+    }
+
     /// What batches and steps cost, where that and the number of CPUs is known.
     pub(crate) fn costs(&self) -> Option<Costs> {
         let made = self.loader?.production?;
@@ -117,7 +123,7 @@ impl Facts<'_> {
             short: self.short,
             queue: match self.framework {
                 Framework::Burn => Queue::Shared(100),
-                Framework::PyTorch => Queue::EachWorker(2),
+                Framework::PyTorch => Queue::EachWorker(self.prefetch()),
             },
             reading: self.reading(unhindered),
             reached: self.reached(),

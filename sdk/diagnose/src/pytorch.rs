@@ -64,15 +64,35 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
         )
         .into();
     }
-    let have = facts.have;
-    if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(facts, have, |n| format!("num_workers={n}"), cheaper);
-    }
     if let Some(share) = facts
         .contended
         .filter(|_| facts.cause == Cause::DataContended)
     {
         return contended(facts, share);
+    }
+    let mut remedy = made_by_workers(facts, cheaper);
+    if facts.loader.is_some_and(|loader| loader.uneven) && !facts.is_handed_over() {
+        let now = facts.prefetch();
+        let ahead = format!(
+            " Batches take unequally long: prefetch_factor={} instead of {now} lets the workers have more \
+             of them ready when one is late.",
+            (now * 2).max(8)
+        );
+        remedy.text.push_str(&ahead);
+    }
+    remedy
+}
+
+/// The same where workers make them and are short of no CPUs.
+fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
+    let have = facts.have;
+    if facts.cause == Cause::DataWorkerLimit {
+        return worker_limit(facts, have, |n| format!("num_workers={n}"), cheaper);
+    }
+    if facts.is_handed_over()
+        && let Some(text) = facts.no_more(cheaper)
+    {
+        return text.into();
     }
     if let Some((need, then)) = facts.more_gain() {
         let text = format!(
@@ -94,8 +114,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
         format!(" (the rest of a step takes {rest})")
     });
     format!(
-        "the workers do not keep up{rest}: raise num_workers while CPUs are free, and \
-         prefetch_factor if batches take unequally long. Or {cheaper}."
+        "the workers do not keep up{rest}: raise num_workers while CPUs are free. Or {cheaper}."
     )
     .into()
 }

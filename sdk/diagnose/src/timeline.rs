@@ -163,6 +163,7 @@ impl<'a> Timeline<'a> {
             batch: integer(args, key.batch),
             worker: id(args, key.worker).map(Tid),
             keeps_workers: flag(args, key.persistent),
+            prefetch: integer(args, key.prefetch),
             iterable: flag(args, key.iterable),
             span,
             cpu: integer(args, key.cpu_ns).map(Nanos::new),

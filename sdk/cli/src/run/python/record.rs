@@ -50,6 +50,8 @@ pub(super) struct LoaderInfo {
     /// What it reads, and in which order: alike if it is the same data set and sampler.
     pub(super) of: String,
     pub(super) persistent_workers: bool,
+    /// Batches that each worker may have ahead; `None` without workers.
+    pub(super) prefetch_factor: Option<u64>,
     /// Whether the data set is an IterableDataset.
     pub(super) iterable: bool,
 }

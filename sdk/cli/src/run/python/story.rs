@@ -66,6 +66,9 @@ pub(super) fn trace(
         loaders: names,
         kinds,
         keep: those(trainer, |loader| loader.persistent_workers),
+        prefetch: (trainer.loaders.values())
+            .filter_map(|loader| Some((loader.number, loader.prefetch_factor?)))
+            .collect(),
         iterate: those(trainer, |loader| loader.iterable),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
@@ -113,6 +116,8 @@ pub(super) struct Story {
     kinds: Kinds,
     /// Loaders that keep their workers.
     keep: BTreeSet<u32>,
+    /// Batches that each worker of these may have ahead.
+    prefetch: BTreeMap<u32, u64>,
     /// Loaders whose data set is an IterableDataset.
     iterate: BTreeSet<u32>,
     pub(super) batches: Batches,
@@ -185,6 +190,9 @@ impl Story {
             args.push((arg::STEP, Value::U64(step)));
             if self.keep.contains(&of.info.loader) {
                 args.push((arg::PERSISTENT, Value::Bool(true)));
+            }
+            if let Some(&batches) = self.prefetch.get(&of.info.loader) {
+                args.push((arg::PREFETCH, Value::U64(batches)));
             }
             if self.iterate.contains(&of.info.loader) {
                 args.push((arg::ITERABLE, Value::Bool(true)));
