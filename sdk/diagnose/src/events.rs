@@ -46,7 +46,7 @@ pub(crate) struct Step {
 }
 
 /// Which call of a loader a thread is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
     /// `iter()`.
     EpochStart,

@@ -17,7 +17,8 @@ use crate::piece::PieceKind;
 use crate::ranks::{self, Lateness, Waited};
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
-use crate::stats::{Distribution, round_share};
+use crate::sampling::Sampled;
+use crate::stats::{Distribution, mean, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
@@ -194,6 +195,11 @@ impl Run<'_> {
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let handed_over = tally.total(|kind| kind == PieceKind::HandOff);
+        let sampled = tally.total(|kind| kind == PieceKind::Sampler && cause.is_data());
+        let sampled = Sampled {
+            share: sampled.share_of(lost),
+            mean: mean(sampled, lengths.count),
+        };
         let contended = match cause {
             Cause::DataContended => {
                 runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
@@ -225,6 +231,7 @@ impl Run<'_> {
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
             handed_over: handed_over.share_of(lost),
+            sampled,
             crowded,
             rest: self.step_without_wait(makers),
             step: prediction.as_ref().map(|p| p.step),
@@ -235,8 +242,9 @@ impl Run<'_> {
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
-        // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
-        if !self.is_serial(makers) && !facts.is_of_ends() {
+        // Where workers hold each other up, or the end of an epoch or the sampler does, more of them are no
+        // faster.
+        if !self.is_serial(makers) && !facts.is_of_ends() && !facts.is_of_sampler() {
             let short = || self.of_short_epochs(&mut facts, loader, stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));
@@ -244,6 +252,13 @@ impl Run<'_> {
                 prediction = Some(over_all);
             }
             (facts.counts, facts.counts_if_free) = facts.worker_counts();
+        }
+        // What the remedy of the sampler mends is its part, and what that of the waits does is the rest.
+        if let Some(prediction) = prediction.as_mut().filter(|_| sampled.share > 0.0) {
+            prediction.only(match facts.is_of_sampler() {
+                true => sampled.share,
+                false => 1.0 - sampled.share,
+            });
         }
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));

@@ -66,6 +66,7 @@ mod ranks;
 mod remedy;
 mod report;
 pub mod rules;
+mod sampling;
 mod stages;
 mod state_links;
 mod stats;
@@ -109,6 +110,7 @@ pub use report::{
     StallState, Thread, Unfinished, Usage, Worker, WorkerCount, WorstOff,
 };
 pub use rules::WORKERS_BUSY_SHARE;
+pub use sampling::MIN_SAMPLER_SHARE;
 pub use stats::Distribution;
 pub use steps::{
     MIN_KERNELS, MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS,

@@ -8,6 +8,7 @@ use crate::kernel_advice::{self, KernelSigns, Workers};
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
 use crate::report::{Worker, WorkerCount};
+use crate::sampling::{self, Sampled};
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::tally::{Tally, stage_kind};
@@ -54,6 +55,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) contended: Option<f64>,
     /// Share of the loss in which the batch was made and not taken yet.
     pub(crate) handed_over: f64,
+    /// How much of the loss is the sampler's.
+    pub(crate) sampled: Sampled,
     /// Whether another finding says that there are more workers than CPUs for them.
     pub(crate) crowded: bool,
     /// Mean steady step without any wait for the loader.
@@ -199,6 +202,9 @@ fn change(facts: &Facts<'_>) -> Remedy {
     // Numbers about a device are there where one was recorded.
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
         return BETWEEN_PHASES.into();
+    }
+    if facts.cause.is_data() && facts.is_of_sampler() {
+        return sampling::remedy(facts);
     }
     let workers = Workers {
         fitting: facts.fitting().filter(|&fitting| fitting < facts.have),
