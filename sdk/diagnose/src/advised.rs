@@ -75,13 +75,18 @@ impl Facts<'_> {
         )
     }
 
+    /// Whether most of the loss is that batches which are made are handed over.
+    pub(crate) fn is_handed_over(&self) -> bool {
+        self.handed_over >= MADE_ALREADY
+    }
+
     /// What to change where more workers than there are help nothing; `None` if they may help.
     pub(crate) fn no_more(&self, cheaper: &str) -> Option<String> {
         let no_cpu = match self.crowded {
             true => " There is no CPU for more of them.",
             false => "",
         };
-        if self.handed_over >= MADE_ALREADY {
+        if self.is_handed_over() {
             return Some(format!(
                 "more workers do not help: for {} of this time the batch was made already, and to hand \
                  it over took so long. Fewer, larger batches, of fewer tensors, have less of it.{no_cpu}",

@@ -23,6 +23,7 @@ use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
 use crate::trainers;
+use crate::uneven::SlowWorker;
 use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage};
@@ -208,6 +209,9 @@ impl Run<'_> {
         };
         let row = self.loaders.iter().find(|facts| Some(facts.key) == makers);
         let loader_row = crew.cost.as_ref().or(row);
+        let slow_worker = loader_row
+            .filter(|of| of.iterable && of.row.in_process != Some(true))
+            .and_then(|_| SlowWorker::of(&crew.workers, &tally, lost));
         let mut facts = Facts {
             cause,
             in_process,
@@ -231,6 +235,8 @@ impl Run<'_> {
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
             handed_over: handed_over.share_of(lost),
+            locked: self.locked(makers),
+            slow_worker,
             sampled,
             crowded,
             rest: self.step_without_wait(makers),
@@ -242,9 +248,7 @@ impl Run<'_> {
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
-        // Where workers hold each other up, or the end of an epoch or the sampler does, more of them are no
-        // faster.
-        if !self.is_serial(makers) && !facts.is_of_ends() && !facts.is_of_sampler() {
+        if facts.depends_on_workers() {
             let short = || self.of_short_epochs(&mut facts, loader, stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));

@@ -50,6 +50,10 @@ pub(crate) fn worth(
         .filter(|_| without.steady && facts.is_of_all_waits());
     let shortest = [pipelined, ready].into_iter().flatten().min();
     let best = without.predicted.min(shortest.unwrap_or(without.predicted));
+    // Items that are divided evenly are as slow to make as before, by all workers together.
+    let best = facts
+        .evenly()
+        .map_or(best, |evenly| best.max(evenly).min(without.step));
     let at_best = format!("{}; {mean}{least}", granted(facts));
     let with_workers = remedy
         .workers
@@ -134,6 +138,9 @@ fn granted(facts: &Facts<'_>) -> String {
             }
         }
         _ if facts.is_of_sampler() => "if the sampler took no time".to_owned(),
+        _ if facts.is_of_slow_worker() => {
+            "if each worker had as much to do for its items as the others".to_owned()
+        }
         _ if facts.is_of_ends() => "if the next() that ends an epoch took no time".to_owned(),
         _ if facts.ready.is_some() => format!(
             "if workers had not waited for a CPU, {} of these waits",
