@@ -46,7 +46,7 @@ pub(crate) struct Step {
 }
 
 /// Which call of a loader a thread is in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// `iter()`.
     EpochStart,

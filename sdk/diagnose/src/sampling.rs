@@ -13,11 +13,12 @@ use gpustall_trace::vocab::SAMPLE_INDICES;
 use gpustall_trace::{Interval, Nanos, TrackId};
 use std::collections::{BTreeMap, HashMap};
 
-/// A sampler that takes less than this share of the calls of its loader is not told apart in them.
+/// A sampler that takes less than this share of the time in `next()` of its loader, or in `iter()`, is not told
+/// apart there.
 pub const MIN_SAMPLER_SHARE: f64 = 0.05;
 
-/// What the time in samplers is counted by.
-type Calls = (LoaderKey, Role);
+/// What the time in samplers is counted by: a loader's `iter()`, or its `next()`.
+type Calls = (LoaderKey, bool);
 
 /// The stretches in which threads were in a sampler, inside the calls of a loader.
 #[derive(Debug, Default)]
@@ -106,7 +107,7 @@ impl Sampling {
 }
 
 fn calls(wait: &Wait) -> Calls {
-    (wait.loader, wait.role)
+    (wait.loader, wait.role == Role::EpochStart)
 }
 
 /// How much of a finding's loss is a sampler's.

@@ -120,6 +120,7 @@ fn workers_are_not_predicted_to_take_the_sampler_over() {
 #[test]
 fn a_sampler_that_takes_next_to_nothing_is_not_told_apart() {
     let report = report(0, 100, 9_000);
+    assert_eq!(report.findings[0].cause, Cause::DataCompute, "{report}");
     assert!(
         report.findings.iter().all(|of| sampler(of) == 0),
         "{report}"
