@@ -150,6 +150,7 @@ fn of_seven_batches_an_epoch_a_fifth_worker_makes_none_sooner() {
         "{report}"
     );
     assert!(first.remedy.contains("smaller batches"), "{report}");
+    assert!(limit.worker_counts_assume.is_empty(), "{report}");
     assert_eq!(first.step_ns, limit.step_ns, "{report}");
     let measured = 28.87e9 / 14.0;
     assert!((with(5) / measured - 1.0).abs() < 0.05, "{report}");

@@ -40,7 +40,8 @@ pub struct Finding {
     #[serde(default)]
     pub caveat: String,
     /// The predicted mean step for each number of workers, for data causes where what a batch costs
-    /// is known.
+    /// is known. Of steady steps; of all steps where the epochs of the loader are short, which the number
+    /// `epoch_batches` in `evidence` says.
     #[serde(default)]
     pub worker_counts: Vec<WorkerCount>,
     /// What these take for granted about the disk and the CPUs that others keep busy; empty if nothing.

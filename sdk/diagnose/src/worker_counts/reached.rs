@@ -35,8 +35,10 @@ impl Costs {
             let modelled = self.count(of.workers, self.unhindered).predicted_step_ns;
             of.step.get().saturating_sub(modelled)
         });
+        // Nor is what is waited for with any number of workers.
+        let least = self.reached.map_or(0, |of| of.least.get());
         let count = |count: WorkerCount| WorkerCount {
-            predicted_step_ns: count.predicted_step_ns.saturating_add(left_out),
+            predicted_step_ns: count.predicted_step_ns.saturating_add(left_out).max(least),
             ..count
         };
         let counts = free.counts().into_iter().map(count);

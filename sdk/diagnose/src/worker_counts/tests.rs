@@ -193,6 +193,12 @@ fn more_workers_leave_the_first_batch_of_a_short_epoch_to_wait_for() {
     assert_eq!(steps(reached(0))[3..8], [300, 298, 297, 191, 191]);
     assert_eq!(steps(reached(200))[3..8], [300, 298, 297, 200, 200]);
     assert_eq!(steps(reached(400))[3..8], [300; 5]);
+    // On free CPUs too.
+    let taken = Costs {
+        taken: 1.0,
+        ..reached(200)
+    };
+    assert_eq!(taken.counts_if_free()[6].predicted_step_ns / MS, 200);
 }
 
 #[test]
