@@ -75,7 +75,7 @@ impl Facts<'_> {
         )
     }
 
-    /// Whether the batch was made already for most of the time.
+    /// Whether most of the loss is that batches which are made are handed over.
     pub(crate) fn is_handed_over(&self) -> bool {
         self.handed_over >= MADE_ALREADY
     }

@@ -16,7 +16,7 @@ const CHEAPER_COLLATE: &str = "make a batch cheaper: most of it is the Batcher's
     that can be done once in the data set";
 
 /// What makes a batch cheaper.
-fn cheaper(facts: &Facts<'_>) -> &'static str {
+pub(crate) fn cheaper(facts: &Facts<'_>) -> &'static str {
     match facts.is_of_collate() {
         true => CHEAPER_COLLATE,
         false => CHEAPER,

@@ -3,6 +3,7 @@
 use crate::charge::{Source, Stall};
 use crate::events::{Role, Wait};
 use crate::maker::{Maker, maker};
+use crate::partition::without;
 use crate::piece::{Edge, Piece, PieceKind};
 use crate::stages::{Stage, StageKind};
 use crate::timeline::Timeline;
@@ -45,8 +46,21 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     }
 }
 
-/// What filled `parts` of a wait, in order.
+/// What filled `parts` of a wait, in order. A thread that is in the sampler waits for nobody then.
 pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
+    let sampled = timeline.sampling.during(wait.track, parts);
+    if sampled.is_empty() {
+        return unsampled(timeline, wait, parts);
+    }
+    let own = Some(wait.track);
+    let mut pieces = whole(&sampled, PieceKind::Sampler, own, Edge::Observed);
+    pieces.extend(unsampled(timeline, wait, &without(parts, &sampled)));
+    pieces.sort_by_key(|piece| piece.span.start);
+    pieces
+}
+
+/// What filled parts of a wait outside of the sampler, in order.
+fn unsampled(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
     let own = Some(wait.track);
     match wait.role {
         Role::EpochStart => return whole(parts, PieceKind::EpochStart, own, Edge::Observed),

@@ -14,6 +14,7 @@ use crate::remedy::Facts;
 use crate::steps::Prediction;
 use crate::worker_counts::enough;
 use gpustall_trace::Nanos;
+use std::borrow::Cow;
 
 /// Epochs are short that have fewer batches than so many for each worker, of those that there are or that
 /// would be enough in a long epoch, whichever are more. With two rounds the last one takes half of the epoch;
@@ -53,9 +54,10 @@ impl Run<'_> {
     }
 
     /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
-    /// charged to. `None` if most of that time lies in other steps, which then say more.
+    /// charged to, but with that in its sampler, which stays with any number of workers. `None` if most of that time lies in other steps, which then say more.
     pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
         let waits = self.waits_for(loader);
+        let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
         let steps = self.steps.without(self.trainers, &waits, self.device)?;
         steps.steady.then_some(steps.predicted)
     }
@@ -65,18 +67,22 @@ impl Run<'_> {
         let mut steps = self.trainers.iter().flat_map(|trainer| &trainer.steps);
         let known = steps.any(|step| Some(step.loader) == loader);
         let waits = self.waits_for(loader);
+        let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
         let without = || self.steps.steady_without(self.trainers, &waits);
         known.then(without).flatten()
     }
 
-    fn waits_for(&self, loader: Option<LoaderKey>) -> Vec<&Stall> {
+    /// The stalls in calls of this loader, outside of its sampler.
+    fn waits_for(&self, loader: Option<LoaderKey>) -> Vec<Cow<'_, Stall>> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        let waits = stalls.filter(|stall| match stall.source {
-            Source::Wait(i) => {
-                let wait = self.timeline.waits.get(i);
-                wait.is_some_and(|wait| Some(wait.loader) == loader)
-            }
-            _ => false,
+        let waits = stalls.filter_map(|stall| {
+            let Source::Wait(i) = stall.source else {
+                return None;
+            };
+            let waits = self.timeline.waits.get(i);
+            let wait = waits.filter(|wait| Some(wait.loader) == loader)?;
+            let left = self.timeline.sampling.left_of(wait, stall);
+            Some(left.map_or(Cow::Borrowed(stall), Cow::Owned))
         });
         waits.collect()
     }

@@ -17,11 +17,13 @@ use crate::piece::PieceKind;
 use crate::ranks::{self, Lateness, Waited};
 use crate::remedy::{self, Facts};
 use crate::report::{self, Finding};
-use crate::stats::{Distribution, round_share};
+use crate::sampling::Sampled;
+use crate::stats::{Distribution, mean, round_share};
 use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
 use crate::trainers;
+use crate::uneven::SlowWorker;
 use crate::waits::Waits;
 use crate::window::Trainer;
 use crate::workers::{Hand, shortage};
@@ -194,6 +196,11 @@ impl Run<'_> {
         let states = tally.states();
         let ended = tally.total(|kind| kind == PieceKind::EpochEnd);
         let handed_over = tally.total(|kind| kind == PieceKind::HandOff);
+        let sampled = tally.total(|kind| kind == PieceKind::Sampler && cause.is_data());
+        let sampled = Sampled {
+            share: sampled.share_of(lost),
+            mean: mean(sampled, lengths.count),
+        };
         let contended = match cause {
             Cause::DataContended => {
                 runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
@@ -202,6 +209,9 @@ impl Run<'_> {
         };
         let row = self.loaders.iter().find(|facts| Some(facts.key) == makers);
         let loader_row = crew.cost.as_ref().or(row);
+        let slow_worker = loader_row
+            .filter(|of| of.iterable && of.row.in_process != Some(true))
+            .and_then(|_| SlowWorker::of(&crew.workers, &tally, lost));
         let mut facts = Facts {
             cause,
             in_process,
@@ -225,6 +235,9 @@ impl Run<'_> {
             trainers: trainers::at_once(self.trainers),
             cpus: self.timeline.trace.meta.cpus,
             handed_over: handed_over.share_of(lost),
+            locked: self.locked(makers),
+            slow_worker,
+            sampled,
             crowded,
             rest: self.step_without_wait(makers),
             step: prediction.as_ref().map(|p| p.step),
@@ -235,8 +248,7 @@ impl Run<'_> {
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
-        // Where workers hold each other up, or the end of an epoch does, more of them are no faster.
-        if !self.is_serial(makers) && !facts.is_of_ends() {
+        if facts.depends_on_workers() {
             let short = || self.of_short_epochs(&mut facts, loader, stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));
@@ -244,6 +256,13 @@ impl Run<'_> {
                 prediction = Some(over_all);
             }
             (facts.counts, facts.counts_if_free) = facts.worker_counts();
+        }
+        // What the remedy of the sampler mends is its part, and what that of the waits does is the rest.
+        if let Some(prediction) = prediction.as_mut().filter(|_| sampled.share > 0.0) {
+            prediction.only(match facts.is_of_sampler() {
+                true => sampled.share,
+                false => 1.0 - sampled.share,
+            });
         }
         facts.kernel.disk = facts.disk().map(|disk| disk.known());
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));

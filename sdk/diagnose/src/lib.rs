@@ -66,6 +66,7 @@ mod ranks;
 mod remedy;
 mod report;
 pub mod rules;
+mod sampling;
 mod stages;
 mod state_links;
 mod stats;
@@ -77,6 +78,7 @@ mod thread_table;
 mod threads;
 mod timeline;
 mod trainers;
+mod uneven;
 mod unmarked;
 mod user_spans;
 mod verdict;
@@ -109,6 +111,7 @@ pub use report::{
     StallState, Thread, Unfinished, Usage, Worker, WorkerCount, WorstOff,
 };
 pub use rules::WORKERS_BUSY_SHARE;
+pub use sampling::MIN_SAMPLER_SHARE;
 pub use stats::Distribution;
 pub use steps::{
     MIN_KERNELS, MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS,
@@ -116,6 +119,7 @@ pub use steps::{
 pub use thread_table::MAX_LISTED_THREADS;
 pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
 pub use timeline::MAX_UNRECORDED;
+pub use uneven::{MIN_WORKER_BATCHES, SLOW_WORKER_FACTOR};
 pub use worker_counts::MAX_WORKER_COUNTS;
 pub use workers::{CONTENDED_MIN_RUNNABLE_SHARE, CONTENDED_MIN_WINDOW_SHARE};
 pub use worst::{MAX_PIECES, WORST_STALLS};

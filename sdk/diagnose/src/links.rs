@@ -193,7 +193,7 @@ impl Chain<'_> {
             PieceKind::UnknownWorker => MAKING.to_owned(),
             _ => format!("{kind}{}", user_spans::named(self.timeline, sum)),
         };
-        self.link(depth, who, what, sum.ns, sum.edge(), self.proof(sum))
+        self.link(depth, who, what, sum.ns, sum.edge(), self.proof(kind, sum))
     }
 
     /// Whether a thread is named that has so much of the time. Of several ranks each has a little of
@@ -203,13 +203,18 @@ impl Chain<'_> {
     }
 
     /// Mean length of the stages, what an item costs, and how much of it was computing.
-    fn proof(&self, sum: &Sum) -> String {
+    fn proof(&self, kind: PieceKind, sum: &Sum) -> String {
         let stages = sum
             .stages
             .iter()
             .filter_map(|&stage| self.timeline.stages.get(stage));
         let stages: Vec<&Stage> = stages.collect();
         let mut proof = Vec::new();
+        if kind == PieceKind::Sampler {
+            proof.push(
+                "on the thread that takes the batches, with any number of workers".to_owned(),
+            );
+        }
         if !stages.is_empty() {
             let count = stages.len() as u64;
             let total: Nanos = stages.iter().map(|stage| stage.span.len()).sum();

@@ -4,11 +4,13 @@ use crate::cause::{Cause, Severity};
 use crate::charge::Stall;
 use crate::events::LoaderKey;
 use crate::finding::{GroupKey, Run, group_of};
+use crate::links::percent;
+use crate::remedy::{Facts, Remedy};
 use gpustall_trace::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Where locks take more than this share of the waits for a loader, no step is predicted for other
-/// numbers of workers: they would wait for each other.
+/// numbers of workers, and nobody advises more of them: they would wait for each other.
 pub const MAX_LOCKED_SHARE: f64 = 0.1;
 
 impl Run<'_> {
@@ -30,8 +32,9 @@ impl Run<'_> {
         of_loader.into_values().filter_map(largest).collect()
     }
 
-    /// Whether workers of a loader hold each other up, so that more of them make no batch sooner.
-    pub(crate) fn is_serial(&self, loader: Option<LoaderKey>) -> bool {
+    /// Share of the waits for a loader in which locks hold those up who make its batches, if it is so much
+    /// that more workers make no batch sooner.
+    pub(crate) fn locked(&self, loader: Option<LoaderKey>) -> Option<f64> {
         let (mut all, mut locked) = (Nanos::ZERO, Nanos::ZERO);
         for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
             let (cause, of) = group_of(self.timeline, stall);
@@ -42,7 +45,7 @@ impl Run<'_> {
                 }
             }
         }
-        locked.share_of(all) > MAX_LOCKED_SHARE
+        Some(locked.share_of(all)).filter(|&share| share > MAX_LOCKED_SHARE)
     }
 
     /// Share of all waits for a loader that a finding is; `None` of causes that are no waits for batches.
@@ -58,4 +61,27 @@ impl Run<'_> {
         let all: Nanos = waits.map(|stall| stall.lost).sum();
         Some(lost.share_of(all))
     }
+}
+
+impl Facts<'_> {
+    /// Whether workers make the batches of this finding, and other waits for them are for locks: what would
+    /// be said of more workers is not so.
+    pub(crate) fn is_beside_locks(&self) -> bool {
+        use Cause::{Data, DataCompute, DataIo, DataWorkerLimit};
+        let advised = matches!(self.cause, Data | DataCompute | DataIo | DataWorkerLimit);
+        let elsewhere = self.in_process || self.is_of_ends() || self.is_handed_over();
+        self.locked.is_some() && advised && !elsewhere
+    }
+}
+
+/// What to change where workers hold each other up at other moments.
+pub(crate) fn beside_locks(facts: &Facts<'_>, cheaper: &str) -> Remedy {
+    let locked = facts.locked.unwrap_or_default();
+    format!(
+        "more workers do not help: for {} of the waits for this loader they hold each other up at a lock \
+         ({}), and what is done under it is done for one batch at a time. Do less of it there. Or {cheaper}.",
+        percent(locked),
+        Cause::DataLock,
+    )
+    .into()
 }

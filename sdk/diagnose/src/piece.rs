@@ -25,6 +25,8 @@ pub enum PieceKind {
     Idle,
     /// The batch was made and not yet taken.
     HandOff,
+    /// The waiting thread was in the loader's sampler, which draws the indices of batches.
+    Sampler,
     /// The waiting thread was in `next()`, in no recorded stage.
     Next,
     /// The `iter()` of a loader.
@@ -76,6 +78,7 @@ impl fmt::Display for PieceKind {
             PieceKind::LaterCollate => "collate of the next batch",
             PieceKind::Idle => "idle or unknown",
             PieceKind::HandOff => "hand-off",
+            PieceKind::Sampler => "sampler",
             PieceKind::Next => "elsewhere in next()",
             PieceKind::EpochStart => "start of the epoch",
             PieceKind::EpochEnd => "end of the epoch",

@@ -18,7 +18,7 @@ const CHEAPER_COLLATE: &str = "make a batch cheaper: most of it is collate_fn, s
     in the data set, before training";
 
 /// What makes a batch cheaper.
-fn cheaper(facts: &Facts<'_>) -> &'static str {
+pub(crate) fn cheaper(facts: &Facts<'_>) -> &'static str {
     match facts.is_of_collate() {
         true => CHEAPER_COLLATE,
         false => CHEAPER,

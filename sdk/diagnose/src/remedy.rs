@@ -5,12 +5,15 @@ use crate::burn;
 use crate::cause::Cause;
 use crate::framework::Framework;
 use crate::kernel_advice::{self, KernelSigns, Workers};
+use crate::loader_waits::beside_locks;
 use crate::loaders::LoaderFacts;
 use crate::pytorch;
 use crate::report::{Worker, WorkerCount};
+use crate::sampling::{self, Sampled};
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::tally::{Tally, stage_kind};
+use crate::uneven::{self, SlowWorker};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
 
@@ -54,6 +57,12 @@ pub(crate) struct Facts<'a> {
     pub(crate) contended: Option<f64>,
     /// Share of the loss in which the batch was made and not taken yet.
     pub(crate) handed_over: f64,
+    /// Share of the waits for the loader that are for locks, if it is so much that more workers are no faster.
+    pub(crate) locked: Option<f64>,
+    /// The worker that makes its batches much more slowly than all others, where each has its own items.
+    pub(crate) slow_worker: Option<SlowWorker>,
+    /// How much of the loss is the sampler's.
+    pub(crate) sampled: Sampled,
     /// Whether another finding says that there are more workers than CPUs for them.
     pub(crate) crowded: bool,
     /// Mean steady step without any wait for the loader.
@@ -85,6 +94,14 @@ impl Facts<'_> {
         let collate = self.loader.map(|of| (of.production_collate, of.production));
         let (collate, made) = collate.unwrap_or_default();
         made.is_some_and(|made| collate.share_of(made) > 0.5)
+    }
+
+    /// Whether the step depends on how many workers there are. Where they hold each other up, or the end of
+    /// an epoch or the sampler does, more of them are no faster; and where one of them has the slow items,
+    /// it matters which one has what.
+    pub(crate) fn depends_on_workers(&self) -> bool {
+        let other = self.is_of_ends() || self.is_of_sampler();
+        self.locked.is_none() && self.slow_worker.is_none() && !other
     }
 
     /// Whether most of the loss is waits for the end of an epoch.
@@ -199,6 +216,22 @@ fn change(facts: &Facts<'_>) -> Remedy {
     // Numbers about a device are there where one was recorded.
     if facts.cause == Cause::HostCompute && facts.numbers.is_empty() {
         return BETWEEN_PHASES.into();
+    }
+    if facts.cause.is_data() && facts.is_of_sampler() {
+        return sampling::remedy(facts);
+    }
+    if let Some(slow) = facts
+        .slow_worker
+        .as_ref()
+        .filter(|_| facts.is_of_slow_worker())
+    {
+        return uneven::remedy(slow);
+    }
+    if facts.is_beside_locks() {
+        return match facts.framework {
+            Framework::PyTorch => beside_locks(facts, pytorch::cheaper(facts)),
+            Framework::Burn => beside_locks(facts, burn::cheaper(facts)),
+        };
     }
     let workers = Workers {
         fitting: facts.fitting().filter(|&fitting| fitting < facts.have),

@@ -8,6 +8,7 @@ use crate::group::of_rank;
 use crate::names::{Names, flag, id, integer, text};
 use crate::partition::without;
 use crate::ranks;
+use crate::sampling::Sampling;
 use crate::stages::Stages;
 use crate::threads::{Lane, Threads, tid_of};
 use crate::user_spans::UserSpans;
@@ -53,6 +54,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) kernel: Threads,
     /// What the user's own spans say of the making of batches.
     pub(crate) spans: UserSpans,
+    /// When threads that take batches were in a sampler.
+    pub(crate) sampling: Sampling,
     /// Ranks by process, in a trace of several.
     ranks: HashMap<Pid, u32>,
     /// The track of each OS thread id, and why that one.
@@ -79,6 +82,7 @@ impl<'a> Timeline<'a> {
             meanings: foreign::meanings(trace),
             kernel: Threads::default(),
             spans: UserSpans::default(),
+            sampling: Sampling::default(),
             ranks: ranks::by_process(trace),
             threads: HashMap::new(),
         };
@@ -101,6 +105,7 @@ impl<'a> Timeline<'a> {
             .collect();
         timeline.kernel = Threads::of(trace, &makers);
         timeline.spans = UserSpans::of(&timeline);
+        timeline.sampling = Sampling::of(&timeline);
         timeline
     }
 

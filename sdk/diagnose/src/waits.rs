@@ -151,10 +151,12 @@ impl Waits {
 
 /// Where the thread of a piece of a wait is.
 fn place(wait: &Wait, piece: &Piece) -> Place {
-    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle, LaterCollate, LaterGet, Next};
+    use PieceKind::{Collate, EarlierCollate, EarlierGet, Get, Idle, LaterCollate, LaterGet};
+    use PieceKind::{Next, Sampler};
     let own = piece.track == Some(wait.track);
     match piece.kind {
         _ if wait.role != Role::Batch => Place::Waiting,
+        Sampler => Place::InProcess,
         Get | Collate | EarlierGet | EarlierCollate | Next if own => Place::InProcess,
         Get | Collate | EarlierGet | EarlierCollate | LaterGet | LaterCollate => Place::Stage,
         Idle => Place::BetweenStages,

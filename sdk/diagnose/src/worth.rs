@@ -50,6 +50,10 @@ pub(crate) fn worth(
         .filter(|_| without.steady && facts.is_of_all_waits());
     let shortest = [pipelined, ready].into_iter().flatten().min();
     let best = without.predicted.min(shortest.unwrap_or(without.predicted));
+    // Items that are divided evenly are as slow to make as before, by all workers together.
+    let best = facts
+        .evenly()
+        .map_or(best, |evenly| best.max(evenly).min(without.step));
     let at_best = format!("{}; {mean}{least}", granted(facts));
     let with_workers = remedy
         .workers
@@ -133,6 +137,10 @@ fn granted(facts: &Facts<'_>) -> String {
                 false => condition(cause).to_owned(),
             }
         }
+        _ if facts.is_of_sampler() => "if the sampler took no time".to_owned(),
+        _ if facts.is_of_slow_worker() => {
+            "if each worker had as much to do for its items as the others".to_owned()
+        }
         _ if facts.is_of_ends() => "if the next() that ends an epoch took no time".to_owned(),
         _ if facts.ready.is_some() => format!(
             "if workers had not waited for a CPU, {} of these waits",
@@ -158,7 +166,7 @@ impl Facts<'_> {
     /// that takes batches up itself.
     fn is_of_all_waits(&self) -> bool {
         let all = self.part >= ALL && self.ready.is_none();
-        self.cause.is_batch() && !self.is_of_ends() && all
+        self.cause.is_batch() && !self.is_of_ends() && !self.is_of_sampler() && all
     }
 
     /// The step without what this finding charges, where batches are made while the trainer is at
@@ -167,7 +175,8 @@ impl Facts<'_> {
     fn pipelined_step(&self) -> Option<Nanos> {
         let made = self.loader?.production?.get() as f64;
         let rest = self.rest?;
-        if self.in_process || self.have == 0 || !self.cause.is_batch() || self.is_of_ends() {
+        let other = self.is_of_ends() || self.is_of_sampler();
+        if self.in_process || self.have == 0 || !self.cause.is_batch() || other {
             return None;
         }
         let left = made * (1.0 - self.of_waits?) / self.have as f64;

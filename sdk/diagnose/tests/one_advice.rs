@@ -77,6 +77,41 @@ fn where_workers_have_the_trainers_cpu_nobody_advises_more_of_them() {
 }
 
 #[test]
+fn where_workers_wait_for_each_other_at_a_lock_nobody_advises_more_of_them() {
+    let end = 100_000 + STEPS * STEP;
+    for class in ["file read", "sleep"] {
+        let mut step = 0;
+        // Both workers make batches all the time, and CPUs are free.
+        let report = report_of(8, (35_000, 0), |b, rest| {
+            let tid = 101 + (step % 2) as u32;
+            let class = if step % 4 < 2 { "futex" } else { class };
+            b.off(tid, blocked(class, ""), (rest.0 - 6_000, rest.0));
+            step += 1;
+            if step == STEPS {
+                b.watch(101, (0, end), &[]);
+                b.watch(102, (0, end), &[]);
+            }
+        });
+        let causes: Vec<Cause> = report.findings.iter().map(|of| of.cause).collect();
+        assert!(causes.contains(&Cause::DataLock), "{report}");
+        let beside = match class {
+            "file read" => Cause::DataIo,
+            _ => Cause::DataWorkerLimit,
+        };
+        assert!(causes.contains(&beside), "{report}");
+        for finding in &report.findings {
+            let told = &finding.remedy;
+            assert!(
+                told.to_lowercase().contains("more workers do not help"),
+                "{report}"
+            );
+            assert!(!told.contains("num_workers"), "{report}");
+            assert!(finding.worker_counts.is_empty(), "{report}");
+        }
+    }
+}
+
+#[test]
 fn fewer_workers_are_not_advised_where_they_are_predicted_to_be_slower() {
     let report = report_of(4, (35_000, 0), |b, rest| {
         let span = (rest.0 + 1_000, rest.0 + 8_000);

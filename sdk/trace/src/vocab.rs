@@ -372,6 +372,9 @@ pub mod kind {
 /// The framework of an unchanged PyTorch program, see [`arg::FRAMEWORK`].
 pub const PYTORCH: &str = "PyTorch";
 
+/// Name of a [`cat::PYTHON_FUNCTION`] slice: the sampler of a PyTorch loader drew the indices of a batch.
+pub const SAMPLE_INDICES: &str = "sample indices";
+
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
 

@@ -18,7 +18,7 @@ pub enum Place {
     /// A worker, between its stages: it waits for work, or for room in the queue, or does what
     /// was not recorded.
     BetweenStages,
-    /// The waiting thread, which makes the batch itself.
+    /// The waiting thread, which makes the batch itself, or draws the indices of one in the sampler.
     InProcess,
     /// The waiting thread: the batch is made, or nobody knows who makes it, or there is none.
     Waiting,
@@ -157,8 +157,8 @@ pub const WAIT_RULES: [WaitRule; 10] = [
     WaitRule {
         id: "work",
         charges: "data.compute",
-        definition: "The charged thread makes the batch in process, or is a worker in get or \
-            collate and it is known how many CPUs the job may use; and it runs, or is blocked on \
+        definition: "The charged thread makes the batch in process, or is in the sampler, or is a \
+            worker in get or collate and it is known how many CPUs the job may use; and it runs, or is blocked on \
             its own process's threads.",
         test: |m| {
             let runs = matches!(

@@ -126,6 +126,9 @@ fn of_data(finding: &Finding, chain: &Chain<'_>, at: usize) -> String {
     if is(PieceKind::HandOff) {
         return format!("{trainer} {spends} it on taking batches that are made already");
     }
+    if is(PieceKind::Sampler) {
+        return format!("{trainer} {spends} it in the sampler, which no worker takes over");
+    }
     if in_process == Some(1.0) {
         let themselves = if plural(trainer) {
             "themselves"

@@ -251,7 +251,7 @@ impl Story {
         let mut optimizers: Vec<&Mark> = Vec::new();
         for mark in &trainer.marks {
             let (category, name) = match mark.kind {
-                Kind::Sampled => (cat::PYTHON_FUNCTION, "sample indices"),
+                Kind::Sampled => (cat::PYTHON_FUNCTION, vocab::SAMPLE_INDICES),
                 Kind::Pinned => (cat::PYTHON_FUNCTION, "pin memory"),
                 Kind::Saved => (cat::PHASE, "checkpoint"),
                 Kind::Optimized => {
