@@ -17,6 +17,8 @@ def interrupted():
                 signal.raise_signal(signal.SIGINT)
             return super().__getitem__(index)
 
+    # A program that is started in the background of a shell ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     optimizer = sgd()
     try:
         for batch in DataLoader(Slow(), batch_size=BATCH):
