@@ -54,7 +54,8 @@ impl Run<'_> {
     }
 
     /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
-    /// charged to, but with that in its sampler, which stays with any number of workers. `None` if most of that time lies in other steps, which then say more.
+    /// charged to, but with that in its sampler, which stays with any number of workers. `None` if most of
+    /// that time lies in other steps, which then say more.
     pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
         let waits = self.waits_for(loader);
         let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
