@@ -10,7 +10,7 @@ mod memory;
 pub(crate) use conversion::Conversion;
 
 use crate::recording::{CpuSample, OffCpuInterval, Other, Recording, ThreadRecord, WaitId, Waker};
-use gpustall_trace::vocab::{arg, cat, totals};
+use gpustall_trace::vocab::{arg, cat, totals, waker};
 use gpustall_trace::{
     Arg, Instant, Interval, Meta, MonotonicClock, Pid, Slice, State, Strings, Symbol, Tid, Trace,
     TrackId, TrackKind, Value,
@@ -168,9 +168,9 @@ impl Builder<'_> {
         match interval.waker {
             Waker::None => {}
             Waker::Thread(id) => args.other(arg::WAKER, recording.other(id)),
-            Waker::Timer => args.text(arg::WAKER, "timer"),
-            Waker::Device => args.text(arg::WAKER, "device"),
-            Waker::Kernel => args.text(arg::WAKER, "kernel"),
+            Waker::Timer => args.text(arg::WAKER, waker::TIMER),
+            Waker::Device => args.text(arg::WAKER, waker::DEVICE),
+            Waker::Kernel => args.text(arg::WAKER, waker::KERNEL),
         }
         for (key, id) in [
             (arg::DISPLACED_BY, interval.taker),

@@ -4,6 +4,7 @@
 use crate::links::percent;
 use crate::threads::{Program, Who, tid_of};
 use crate::timeline::Timeline;
+use gpustall_trace::vocab::waker;
 use gpustall_trace::{Nanos, Pid, Tid};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,11 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How the names of gpustall's own threads begin: of the sidecar, and of those in the job.
 const OWN_NAMES: &str = "gpustall";
 
-/// What ended a wait, where nobody did: its time was over, a device was ready, the kernel itself.
-const NOBODY: [&str; 3] = [TIMER, "device", "kernel"];
-
-/// The time that a thread wanted to wait was over.
-pub(crate) const TIMER: &str = "timer";
+/// What ended a wait, where no thread did.
+const NOBODY: [&str; 3] = [waker::TIMER, waker::DEVICE, waker::KERNEL];
 
 /// Who had the CPUs for this share of the time is told; who had less, beside others.
 const MOST: f64 = 0.5;

@@ -1,7 +1,7 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
-use crate::culprits::{Kind, TIMER, culprits};
+use crate::culprits::{Kind, culprits};
 use crate::disk::Known;
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
@@ -10,6 +10,7 @@ use crate::rules::BlockedOn;
 use crate::threads::StateSums;
 use crate::timeline::Timeline;
 use gpustall_trace::Nanos;
+use gpustall_trace::vocab::waker;
 
 /// Workers that had the CPU for at least this share of the time for which a thread waited for one
 /// are why it waited.
@@ -75,7 +76,7 @@ impl KernelSigns {
                 .map(|of| of.name.clone()),
             timed_out: wakers.first().is_some_and(|of| {
                 of.kind == Kind::Kernel
-                    && of.name == TIMER
+                    && of.name == waker::TIMER
                     && of.ns.share_of(locks) >= HOLDER_MIN_SHARE
             }),
             blocked: most.map(|((on, ..), _)| *on),

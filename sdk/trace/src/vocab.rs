@@ -233,7 +233,7 @@ pub mod arg {
     /// Number of the CPU.
     pub const CPU: &str = "cpu";
     /// Who woke a thread: the name of a thread, with its ids in `waker_tid` and `waker_pid`; or
-    /// without ids `timer`, `device` or `kernel`. Text.
+    /// without ids one of [`waker`](super::waker). Text.
     pub const WAKER: &str = "waker";
     /// Name of the thread that got the CPU, ids in `displaced_by_tid` and `displaced_by_pid`; absent
     /// when the CPU went idle. Text.
@@ -272,6 +272,16 @@ pub mod arg {
     pub const STREAM_HANDLE: &str = "stream_handle";
     /// What a call returned (`CUresult`); absent for success.
     pub const RESULT: &str = "result";
+}
+
+/// What woke a thread where no thread did, see [`arg::WAKER`].
+pub mod waker {
+    /// The time that it wanted to wait was over.
+    pub const TIMER: &str = "timer";
+    /// An interrupt of a device.
+    pub const DEVICE: &str = "device";
+    /// The kernel itself.
+    pub const KERNEL: &str = "kernel";
 }
 
 /// Why a thread was off CPU.
