@@ -102,11 +102,19 @@ fn share_of_events(variable: impl Fn(&str) -> Option<String>, others: u64) -> u6
     (MAX_EVENTS / processes).max(MIN_EVENTS)
 }
 
-/// Files that other processes of the job have in the folder.
+/// Files that other processes of the job have in the folder, where the sidecar and the counters of devices have
+/// theirs, too.
 fn others(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    let own = |entry: &std::fs::DirEntry| entry.path().extension().is_some_and(|e| e == "partial");
+    let own = |entry: &std::fs::DirEntry| is_of_a_process(&entry.file_name().to_string_lossy());
     entries.filter(own).count() as u64
+}
+
+/// Whether a file of this name is one that [`Bounded::create`] makes.
+fn is_of_a_process(file: &str) -> bool {
+    let name = file.strip_suffix(".json.partial");
+    let pid = name.and_then(|name| name.rsplit_once('.'));
+    pid.is_some_and(|(_, pid)| pid.parse::<u32>().is_ok())
 }
 
 /// The wall clock at `start`.
@@ -140,5 +148,20 @@ mod tests {
         assert_eq!(of(Some("8"), 0), MAX_EVENTS / 8);
         assert_eq!(of(Some("2"), 3), MAX_EVENTS / 4);
         assert_eq!(of(Some("1000"), 0), MIN_EVENTS);
+    }
+
+    #[test]
+    fn only_files_of_processes_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in [
+            "train.41.json.partial",
+            "train.py.42.json.partial",
+            "counters.json.partial",
+            "sidecar.trace.json.partial",
+            "sidecar.trace.json.gz",
+        ] {
+            std::fs::write(folder.path().join(name), "").expect("a file");
+        }
+        assert_eq!(others(folder.path()), 2);
     }
 }
