@@ -2,7 +2,7 @@ use super::*;
 
 const MS: u64 = 1_000_000;
 
-fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
+fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs<'static> {
     Costs {
         unhindered: Nanos::new(unhindered * MS),
         cpu: Nanos::new(cpu * MS),
@@ -13,6 +13,7 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
         taken: 0.0,
         least: 1.0,
         batches: 10_000,
+        recorded: &[],
         short: None,
         queue: Queue::Shared(100),
         reading: None,
@@ -131,7 +132,7 @@ fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
 }
 
 /// Seven batches of 800 ms an epoch, or so many.
-fn short(batches: u64) -> Costs {
+fn short(batches: u64) -> Costs<'static> {
     Costs {
         short: Some(batches),
         ..costs(800, 0, 16)
