@@ -108,3 +108,76 @@ pub(crate) fn slow(recorded: &[Making]) -> u64 {
     all.sort_unstable_by_key(|&making| Reverse(making));
     all.get(all.len() / 20).copied().unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: u64 = 1_000_000;
+
+    /// Batches of an epoch and a worker, of which the n-th takes so many milliseconds.
+    fn batch(epoch: u64, worker: u32, asked: u64, ms: u64) -> (Place, Making) {
+        let made = Nanos::new(ms * 1_000_000);
+        let making = Making::of(made, Nanos::ZERO, None);
+        let asked = TraceTime::from_nanos(FIRST * epoch + asked);
+        ((Some(epoch), Some(TrackId(worker)), asked), making)
+    }
+
+    fn uneven(batches: Vec<(Place, Making)>, framework: Framework) -> Vec<u64> {
+        let taken = batches.len();
+        let all = Recorded { batches }.if_uneven(framework, taken);
+        all.iter().map(|of| of.whole() as u64 / 1_000_000).collect()
+    }
+
+    #[test]
+    fn a_worker_without_a_cpu_makes_nothing() {
+        let ns = Nanos::new;
+        let making = Making::of(ns(10), ns(3), Some(ns(2)));
+        assert_eq!((making.blocked, making.cpu), (5.0, 2.0));
+        let making = Making::of(ns(10), ns(3), None);
+        assert_eq!((making.blocked, making.cpu), (0.0, 7.0));
+    }
+
+    #[test]
+    fn those_that_take_alike_or_are_few_are_none() {
+        let of = |count: u64, slow: u64| {
+            let batch = |i| batch(0, 0, i, if i % 10 == 9 { slow } else { 10 });
+            uneven((0..count).map(batch).collect(), Framework::PyTorch).len()
+        };
+        assert_eq!(of(100, 10), 0);
+        assert_eq!(of(100, 14), 0);
+        assert_eq!(of(100, 40), 100);
+        assert_eq!(of(19, 40), 0);
+        let batches = (0..100).map(|i| batch(0, 0, i, 1 + i)).collect();
+        let recorded = Recorded { batches };
+        assert_eq!(recorded.if_uneven(Framework::PyTorch, 112).len(), 0);
+    }
+
+    #[test]
+    fn they_are_in_the_order_of_the_data_set_from_the_beginning_of_an_epoch() {
+        // Of an epoch the last three, and then a whole one, which two workers make by turns.
+        let ms = |i: u64| if i < 10 { 1 } else { 100 + i };
+        let mut batches: Vec<_> = (17..20).map(|i| batch(0, 0, i, i)).collect();
+        batches.extend((0..20).map(|i| batch(1, i as u32 % 2, i, ms(i))));
+        let found = uneven(batches.clone(), Framework::PyTorch);
+        let mut expected: Vec<u64> = (0..20).map(ms).chain(17..20).collect();
+        assert_eq!(found, expected);
+        let found = uneven(batches, Framework::Burn);
+        // The part of the one before that of the other.
+        expected = (0..20).step_by(2).map(ms).collect();
+        expected.extend((1..20).step_by(2).map(ms).chain(17..20));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn one_in_twenty_is_slower_than_the_slow_ones() {
+        let of = |slow: u64| -> Vec<Making> {
+            let ms = (0..100).map(|i| if i < slow { 9_000_000 } else { 1_000_000 });
+            ms.map(|ns| Making::of(Nanos::new(ns), Nanos::ZERO, None))
+                .collect()
+        };
+        assert_eq!(slow(&of(6)), 9_000_000);
+        assert_eq!(slow(&of(5)), 1_000_000);
+        assert_eq!(slow(&[]), 0);
+    }
+}
