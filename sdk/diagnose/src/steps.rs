@@ -144,6 +144,8 @@ pub(crate) struct Prediction {
     pub(crate) predicted: Nanos,
     /// Whether the means are over steady steps; else over the whole window, by its steps.
     pub(crate) steady: bool,
+    /// Whether time in which kernels were compiled or loaded is left out of the whole window.
+    pub(crate) but_compiling: bool,
 }
 
 impl Prediction {
@@ -197,6 +199,7 @@ impl Steps {
                 step,
                 predicted: step - self.steady_loss(&steady),
                 steady: true,
+                but_compiling: false,
             });
         }
         self.over_all(stalls, device)
@@ -210,6 +213,7 @@ impl Steps {
             step,
             predicted: step - mean(sum(stalls), count),
             steady: false,
+            but_compiling: false,
         })
     }
 

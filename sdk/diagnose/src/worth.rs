@@ -39,9 +39,10 @@ pub(crate) fn worth(
     let Some(without) = without.filter(|_| !facts.is_of_recording()) else {
         return Worth::default();
     };
-    let mean = match without.steady {
-        true => "mean of the steady steps",
-        false => "time of the whole window per step",
+    let mean = match (without.steady, without.but_compiling) {
+        (true, _) => "mean of the steady steps",
+        (false, false) => "time of the whole window per step",
+        (false, true) => "time of the whole window per step, but for what was compiled and loaded",
     };
     let pipelined = facts.pipelined_step().filter(|_| without.steady);
     // Where every batch is ready, no time is left in next(), whatever else that is charged to.
