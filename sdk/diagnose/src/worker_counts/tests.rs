@@ -1,8 +1,10 @@
 use super::*;
 
+mod uneven;
+
 const MS: u64 = 1_000_000;
 
-fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
+fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs<'static> {
     Costs {
         unhindered: Nanos::new(unhindered * MS),
         cpu: Nanos::new(cpu * MS),
@@ -13,6 +15,7 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
         taken: 0.0,
         least: 1.0,
         batches: 10_000,
+        recorded: &[],
         short: None,
         queue: Queue::Shared(100),
         reading: None,
@@ -28,7 +31,7 @@ fn of_reached(workers: u64, step: Nanos) -> Reached {
     }
 }
 
-fn steps(costs: Costs) -> Vec<u64> {
+fn steps(costs: Costs<'_>) -> Vec<u64> {
     let counts = costs.counts();
     counts
         .iter()
@@ -65,7 +68,7 @@ fn each_of_several_trainers_has_workers_of_its_own_and_they_share_the_cpus() {
 }
 
 /// What is predicted of it, where so many workers did reach a step of so many milliseconds.
-fn reached(workers: u64, step: u64, of: Costs) -> Vec<u64> {
+fn reached(workers: u64, step: u64, of: Costs<'_>) -> Vec<u64> {
     let step = Nanos::new(step * MS);
     steps(Costs {
         reached: Some(of_reached(workers, step)),
@@ -103,7 +106,7 @@ fn cpus_that_others_keep_busy_do_not_count() {
         ..costs(40, 40, 4)
     };
     assert_eq!(steps(taken)[7], 25);
-    let free = |of: Costs| -> Vec<u64> {
+    let free = |of: Costs<'_>| -> Vec<u64> {
         let counts = of.counts_if_free().into_iter();
         counts.map(|count| count.predicted_step_ns / MS).collect()
     };
@@ -131,7 +134,7 @@ fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
 }
 
 /// Seven batches of 800 ms an epoch, or so many.
-fn short(batches: u64) -> Costs {
+fn short(batches: u64) -> Costs<'static> {
     Costs {
         short: Some(batches),
         ..costs(800, 0, 16)
