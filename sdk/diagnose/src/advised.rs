@@ -44,6 +44,11 @@ impl Facts<'_> {
                 percent(waits)
             );
         }
+        // PyTorch's workers are processes, and fault their pages in beside each other.
+        if self.faults && workers > self.have.max(1) && self.framework == Framework::Burn {
+            about += " Threads of one process that fault in pages at once hold each other up: a step with more of \
+                them may take longer than is predicted.";
+        }
         about += &self.rounds(workers);
         if more && self.framework == Framework::PyTorch {
             about += " PyTorch will warn that it suggests no more workers than CPUs.";

@@ -236,6 +236,7 @@ impl Run<'_> {
             cpus: self.timeline.trace.meta.cpus,
             handed_over: handed_over.share_of(lost),
             locked: self.locked(makers),
+            faults: self.faults(makers),
             slow_worker,
             sampled,
             crowded,

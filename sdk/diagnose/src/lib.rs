@@ -105,7 +105,7 @@ pub use findings_track::{
     MAX_DRAWN_PIECES, MAX_DRAWN_STALLS, MAX_STATE_PARTS, STATE_TRACK_NAME, TRACK_NAME, annotate,
 };
 pub use job::{HANG_FACTOR, HANG_MIN, MAX_LISTED};
-pub use loader_waits::MAX_LOCKED_SHARE;
+pub use loader_waits::{MAX_FAULTING_SHARE, MAX_LOCKED_SHARE};
 pub use piece::{Edge, PieceKind};
 pub use report::{
     CudaCall, Device, DeviceTime, Evidence, Fault, Finding, FirstSteps, Function, Link, Loader,

@@ -13,6 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 /// numbers of workers, and nobody advises more of them: they would wait for each other.
 pub const MAX_LOCKED_SHARE: f64 = 0.1;
 
+/// Where the kernel's work for memory takes more than this share of the waits for a loader, the report says that
+/// more threads of one process take longer for it each: of rows in memory it took half, and a batch of 0.88 s took
+/// 1.2 to 1.3 s on four and on seven threads at once (docs/cases/inmemory-mlp.md).
+pub const MAX_FAULTING_SHARE: f64 = 0.25;
+
 impl Run<'_> {
     /// Of each loader whose waits cost enough together, but no cause of them alone, the largest.
     pub(crate) fn divided(&self, groups: &BTreeMap<GroupKey, Vec<&Stall>>) -> BTreeSet<GroupKey> {
@@ -35,17 +40,28 @@ impl Run<'_> {
     /// Share of the waits for a loader in which locks hold those up who make its batches, if it is so much
     /// that more workers make no batch sooner.
     pub(crate) fn locked(&self, loader: Option<LoaderKey>) -> Option<f64> {
-        let (mut all, mut locked) = (Nanos::ZERO, Nanos::ZERO);
+        Some(self.share_of(Cause::DataLock, loader)).filter(|&share| share > MAX_LOCKED_SHARE)
+    }
+
+    /// Whether the kernel's work for memory takes so much of the waits for a loader that threads of one process
+    /// hold each other up in it.
+    pub(crate) fn faults(&self, loader: Option<LoaderKey>) -> bool {
+        self.share_of(Cause::DataMemory, loader) > MAX_FAULTING_SHARE
+    }
+
+    /// Share of the waits for the batches of a loader that is charged to this cause.
+    fn share_of(&self, cause: Cause, loader: Option<LoaderKey>) -> f64 {
+        let (mut all, mut own) = (Nanos::ZERO, Nanos::ZERO);
         for stall in self.accounts.iter().flat_map(|account| &account.stalls) {
-            let (cause, of) = group_of(self.timeline, stall);
-            if cause.is_batch() && of == loader {
+            let (charged, of) = group_of(self.timeline, stall);
+            if charged.is_batch() && of == loader {
                 all += stall.lost;
-                if cause == Cause::DataLock {
-                    locked += stall.lost;
+                if charged == cause {
+                    own += stall.lost;
                 }
             }
         }
-        Some(locked.share_of(all)).filter(|&share| share > MAX_LOCKED_SHARE)
+        own.share_of(all)
     }
 
     /// Share of all waits for a loader that a finding is; `None` of causes that are no waits for batches.

@@ -59,6 +59,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) handed_over: f64,
     /// Share of the waits for the loader that are for locks, if it is so much that more workers are no faster.
     pub(crate) locked: Option<f64>,
+    /// Whether the kernel's work for memory is a large part of the waits for the loader.
+    pub(crate) faults: bool,
     /// The worker that makes its batches much more slowly than all others, where each has its own items.
     pub(crate) slow_worker: Option<SlowWorker>,
     /// How much of the loss is the sampler's.
