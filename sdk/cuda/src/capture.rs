@@ -41,7 +41,8 @@ pub struct Capture {
     governor: Governor,
     windows: Windows,
     flushed: MonoTime,
-    /// Time that flushing and switching took.
+    /// CPU time that flushing and switching took: while they wait, it is for the job, which goes on. CUPTI waits as
+    /// long as the driver loads a module, which in a job that compiles its kernels is most of the time.
     flushing: Nanos,
     price: Price,
     /// What operations and calls have cost, and of how much by the model that is.
@@ -307,10 +308,10 @@ impl Capture {
 
     fn turn(&mut self, on: bool) -> Result<(), CaptureError> {
         self.was_open |= on;
-        let before = MonotonicClock::read();
+        let before = cpu_time();
         let calls = self.emitter.calls();
         let switched = self.switch.set(&self.cupti, calls, on);
-        self.flushing += since(before, MonotonicClock::read());
+        self.flushing += cpu_time() - before;
         switched
     }
 
@@ -346,10 +347,10 @@ impl Capture {
         if self.missing.has_ended() {
             return;
         }
-        let before = MonotonicClock::read();
+        let before = cpu_time();
         let _ = self.cupti.flush(forced);
+        self.flushing += cpu_time() - before;
         self.flushed = MonotonicClock::read();
-        self.flushing += since(before, self.flushed);
     }
 
     /// Writes what has come by now.
@@ -391,6 +392,12 @@ impl Capture {
         self.missing
             .write(now, unfinished, |at| windows.time(at), sink);
     }
+}
+
+/// CPU time of this thread.
+fn cpu_time() -> Nanos {
+    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Nanos::new((t.tv_sec as u64).saturating_mul(1_000_000_000) + t.tv_nsec as u64)
 }
 
 fn since(before: MonoTime, now: MonoTime) -> Nanos {

@@ -57,6 +57,25 @@ fn each_window_has_kernels() {
 }
 
 #[test]
+fn a_flush_that_waits_for_the_job_costs_the_job_nothing() {
+    let variables = [("GPUSTALL_CUDA_WHOLE", "0.5"), ("GPUSTALL_CUDA_BUDGET", "1")];
+    // A flush every 100 ms, of which it waits 50.
+    let python = "deadline = time.monotonic() + 120\n\
+                  while of('flushes').value < 1: time.sleep(0.002)\n\
+                  of('waits').value = 50\n\
+                  begun = of('flushes').value\n\
+                  while of('flushes').value < begun + 20:\n    \
+                      assert time.monotonic() < deadline and of('subscribers').value == 1\n    \
+                      time.sleep(0.002)\n\
+                  of('waits').value = 0";
+    let (status, trace) = start_with(&variables, 0, python).end();
+    assert!(status.success(), "the window was closed");
+    let pause = trace.strings.find(cat::PAUSE);
+    let pauses = trace.slices.iter().filter(|s| Some(s.cat) == pause);
+    assert_eq!(pauses.count(), 0);
+}
+
+#[test]
 fn a_job_that_ends_before_its_first_window_says_so() {
     // A budget with which the first window opens after an hour.
     let variables = [

@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KERNELS 10 /* CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL */
 #define RECORD 256 /* both records take as much here */
@@ -41,6 +42,7 @@ int subscribers, refused; /* that are there, and that were not let in */
 int flushes, switches; /* calls of these since the process began */
 int recorded; /* kernels are */
 int silent; /* they are not any more: the subscriber left while they were recorded, as was seen of CUPTI 13.0 */
+int waits; /* milliseconds that a flush waits, as CUPTI's does while the driver loads a module */
 uint64_t stand_in_time(void) { return timestamp(); }
 
 uint32_t cuptiActivityEnable(uint32_t kind) { recorded |= kind == KERNELS; switches += 1; return 0; }
@@ -82,6 +84,7 @@ uint32_t cuptiActivityFlushAll(uint32_t flag) {
     uint8_t *buffer = NULL; size_t size = 0, most = 0;
     (void)flag;
     flushes += 1;
+    usleep(waits * 1000);
     requested(&buffer, &size, &most);
     if (!buffer || size < 2 * RECORD) return 0;
     uint64_t now = timestamp();
