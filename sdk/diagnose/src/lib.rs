@@ -37,6 +37,7 @@ mod device;
 mod device_chain;
 mod device_proof;
 mod disk;
+mod ending;
 mod epochs;
 mod events;
 mod evidence;
