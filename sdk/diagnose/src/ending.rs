@@ -1,5 +1,6 @@
 //! How the run ended, in one sentence: whoever's job died looks for that first.
 
+use crate::job::ENDED;
 use crate::report::Fault;
 use gpustall_trace::TraceTime;
 use std::borrow::Cow;
@@ -45,7 +46,14 @@ fn told(fault: &Fault) -> String {
     let at = TraceTime::from_nanos(fault.at_ns).since(TraceTime::ZERO);
     let stage = fault.stage.as_ref();
     let stage = stage.map_or(String::new(), |stage| format!(" in {stage}"));
-    format!("{}{stage} at {at}: {}", fault.thread, fault.message)
+    let consequence = match fault.consequence.as_str() {
+        "" | ENDED => String::new(),
+        other => format!(" ({other})"),
+    };
+    format!(
+        "{}{stage} at {at}: {}{consequence}",
+        fault.thread, fault.message
+    )
 }
 
 /// `exit code 137 (128 + SIGKILL)`.

@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::charge::{Source, Stall};
 use crate::events::LoaderKey;
 use crate::finding::{Run, group_of};
+use crate::own_steps::OwnSteps;
 use crate::remedy::Facts;
 use crate::steps::Prediction;
 use crate::worker_counts::enough;
@@ -56,10 +57,17 @@ impl Run<'_> {
     /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
     /// charged to, but with that in its sampler, which stays with any number of workers. `None` if most of
     /// that time lies in other steps, which then say more.
-    pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+    pub(crate) fn step_without_wait(
+        &self,
+        loader: Option<LoaderKey>,
+        own: Option<&OwnSteps>,
+    ) -> Option<Nanos> {
         let waits = self.waits_for(loader);
         let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
-        let steps = self.steps.without(self.trainers, &waits, self.device)?;
+        let steps = match own {
+            Some(own) => own.without(&waits)?,
+            None => self.steps.without(self.trainers, &waits, self.device)?,
+        };
         steps.steady.then_some(steps.predicted)
     }
 
@@ -91,7 +99,7 @@ impl Run<'_> {
 
 impl Facts<'_> {
     /// Batches of an epoch of the loader, if its epochs are short.
-    fn short_epoch(&self) -> Option<u64> {
+    pub(crate) fn short_epoch(&self) -> Option<u64> {
         let batches = self.loader?.epoch?;
         let costs = self.costs()?;
         let enough = enough(&costs.counts()).map_or(0, |enough| enough.workers);

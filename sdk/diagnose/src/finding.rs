@@ -130,7 +130,12 @@ impl Run<'_> {
             return None;
         }
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
-        let mut prediction = self.steps.without(self.trainers, stalls, self.device);
+        let own = self.own_steps(loader);
+        let mut prediction = match &own {
+            Some(own) => own.without(stalls),
+            None => self.steps.without(self.trainers, stalls, self.device),
+        };
+        let steps = own.as_ref().map_or(self.steps, |own| &own.steps);
         let mut least = String::new();
         let devices: BTreeSet<usize> = stalls.iter().map(|stall| stall.device).collect();
         let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
@@ -239,15 +244,19 @@ impl Run<'_> {
             slow_worker,
             sampled,
             crowded,
-            rest: self.step_without_wait(makers),
+            rest: self.step_without_wait(makers, own.as_ref()),
             step: prediction.as_ref().map(|p| p.step),
-            reached: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
+            reached: (steps.steady.count > 0).then_some(Nanos::new(steps.steady.mean_ns)),
             least: Nanos::ZERO,
             short: None,
             by_makers: tally.total(on_worker).share_of(lost),
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
+        // Of a few batches each worker makes one or two, which the steady steps beside the run's say nothing of.
+        if own.is_some() && facts.short_epoch().is_some() {
+            facts.rest = None;
+        }
         if facts.depends_on_workers() {
             let short = || self.of_short_epochs(&mut facts, loader, stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {

@@ -23,7 +23,7 @@ pub const HANG_FACTOR: u64 = 3;
 const PIPELINE: &str = "data pipeline";
 
 /// What follows from an exception that ended the run.
-const ENDED: &str = "the run ended with it";
+pub(crate) const ENDED: &str = "the run ended with it";
 
 /// No more faults, and no more unfinished slices, than this are listed.
 pub const MAX_LISTED: usize = 20;

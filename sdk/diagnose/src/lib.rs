@@ -59,6 +59,7 @@ mod loop_steps;
 mod maker;
 mod names;
 mod need;
+mod own_steps;
 mod partition;
 mod piece;
 mod pipeline;

@@ -39,9 +39,11 @@ pub(crate) fn worth(
     let Some(without) = without.filter(|_| !facts.is_of_recording()) else {
         return Worth::default();
     };
-    let mean = match without.steady {
-        true => "mean of the steady steps",
-        false => "time of the whole window per step",
+    let mean = match (without.steady, without.own) {
+        (true, false) => "mean of the steady steps",
+        (false, false) => "time of the whole window per step",
+        (true, true) => "mean of this loader's own steady steps",
+        (false, true) => "time of this loader's own loops per step",
     };
     let pipelined = facts.pipelined_step().filter(|_| without.steady);
     // Where every batch is ready, no time is left in next(), whatever else that is charged to.
