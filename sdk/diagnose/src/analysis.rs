@@ -160,6 +160,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         report.notes.push(STEPS_OF_LOOP.to_owned());
     }
     report.notes.extend(ranks::notes(timeline));
+    report.notes.extend(timeline.unseen.note());
     job::advise_on_hang(&mut report);
     let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
     report.notes.extend(handed_on.as_ref().map(HandedOn::note));

@@ -37,14 +37,18 @@ impl Run<'_> {
             facts.rest = usual;
             return None;
         };
-        let without = self.steps.over_all(stalls, self.device)?;
-        let all = self.accounts.iter().flat_map(|account| &account.stalls);
-        let later = all.filter(|stall| {
+        let all = || self.accounts.iter().flat_map(|account| &account.stalls);
+        let later = all().filter(|stall| {
             let (cause, of) = group_of(self.timeline, stall);
             of == loader && cause.is_batch()
         });
         let later: Vec<&Stall> = later.collect();
-        let least = self.steps.over_all(&later, self.device);
+        // What is compiled as a job begins is not there again in a longer one, which has the same epochs.
+        let compiled: Nanos = self.compiling().map(|stall| stall.lost).sum();
+        let time = self.device - compiled;
+        let mut without = self.steps.over_all(stalls, time)?;
+        without.but_compiling = compiled > Nanos::ZERO;
+        let least = self.steps.over_all(&later, time);
         facts.short = Some(batches);
         facts.reached = Some(without.step);
         facts.least = match facts.in_process {
@@ -71,14 +75,22 @@ impl Run<'_> {
         steps.steady.then_some(steps.predicted)
     }
 
-    /// The same, wherever most of that time lies; `None` if the steps are not of this loader.
+    /// The same, wherever most of that time lies, and without what was compiled; `None` if the steps are not of
+    /// this loader.
     fn steady_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
         let mut steps = self.trainers.iter().flat_map(|trainer| &trainer.steps);
         let known = steps.any(|step| Some(step.loader) == loader);
         let waits = self.waits_for(loader);
-        let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
-        let without = || self.steps.steady_without(self.trainers, &waits);
+        let waits = waits.iter().map(Cow::as_ref);
+        let lost: Vec<&Stall> = waits.chain(self.compiling()).collect();
+        let without = || self.steps.steady_without(self.trainers, &lost);
         known.then(without).flatten()
+    }
+
+    /// What is lost as kernels are compiled and loaded.
+    fn compiling(&self) -> impl Iterator<Item = &Stall> {
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        stalls.filter(|stall| group_of(self.timeline, stall).0 == Cause::HostCompile)
     }
 
     /// The stalls in calls of this loader, outside of its sampler.

@@ -146,6 +146,8 @@ pub(crate) struct Prediction {
     pub(crate) steady: bool,
     /// Whether the steps are those of one loader among several.
     pub(crate) own: bool,
+    /// Whether time in which kernels were compiled or loaded is left out of the whole window.
+    pub(crate) but_compiling: bool,
 }
 
 impl Prediction {
@@ -200,6 +202,7 @@ impl Steps {
                 predicted: step - self.steady_loss(&steady),
                 steady: true,
                 own: false,
+                but_compiling: false,
             });
         }
         self.over_all(stalls, device)
@@ -219,6 +222,7 @@ impl Steps {
             predicted: step - mean(sum(stalls), count),
             steady: false,
             own: false,
+            but_compiling: false,
         })
     }
 

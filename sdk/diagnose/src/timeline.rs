@@ -11,6 +11,7 @@ use crate::ranks;
 use crate::sampling::Sampling;
 use crate::stages::Stages;
 use crate::threads::{Lane, Threads, tid_of};
+use crate::unseen_kernels::UnseenKernels;
 use crate::user_spans::UserSpans;
 use crate::window::{during, total};
 use gpustall_trace::vocab::kind;
@@ -36,6 +37,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) phases: Vec<Phase>,
     /// When nothing was recorded.
     pub(crate) pauses: Vec<Interval>,
+    /// When kernels were launched and none was recorded.
+    pub(crate) unseen: UnseenKernels,
     /// When nothing was recorded of one of several processes.
     pub(crate) pauses_of: HashMap<Pid, Vec<Interval>>,
     pub(crate) stages: Stages,
@@ -73,6 +76,7 @@ impl<'a> Timeline<'a> {
             waits: Vec::new(),
             phases: Vec::new(),
             pauses: Vec::new(),
+            unseen: UnseenKernels::default(),
             pauses_of: HashMap::new(),
             stages: Stages::default(),
             serves: HashMap::new(),
@@ -95,6 +99,8 @@ impl<'a> Timeline<'a> {
         timeline.stages.finish(timeline.end);
         timeline.share_pauses();
         timeline.pauses.extend(ranks::common_pauses(&timeline));
+        timeline.unseen = UnseenKernels::of(&timeline);
+        timeline.pauses.extend_from_slice(timeline.unseen.pauses());
         timeline.mark_first_waits();
         timeline.mark_cut_steps();
         timeline.find_threads();

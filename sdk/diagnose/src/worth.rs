@@ -39,11 +39,12 @@ pub(crate) fn worth(
     let Some(without) = without.filter(|_| !facts.is_of_recording()) else {
         return Worth::default();
     };
-    let mean = match (without.steady, without.own) {
-        (true, false) => "mean of the steady steps",
+    let mean = match (without.steady, without.but_compiling) {
+        (true, _) if without.own => "mean of this loader's own steady steps",
+        (false, _) if without.own => "time of this loader's own loops per step",
+        (true, _) => "mean of the steady steps",
         (false, false) => "time of the whole window per step",
-        (true, true) => "mean of this loader's own steady steps",
-        (false, true) => "time of this loader's own loops per step",
+        (false, true) => "time of the whole window per step, but for what was compiled and loaded",
     };
     let pipelined = facts.pipelined_step().filter(|_| without.steady);
     // Where every batch is ready, no time is left in next(), whatever else that is charged to.

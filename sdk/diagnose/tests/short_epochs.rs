@@ -17,6 +17,8 @@ struct Run {
     workers: u64,
     make: u64,
     rest: u64,
+    /// How long is compiled for a device in the last step of the first epoch; 0: no device was recorded.
+    compiled: u64,
 }
 
 const SHORT: Run = Run {
@@ -25,6 +27,7 @@ const SHORT: Run = Run {
     workers: 4,
     make: 1_000,
     rest: 10,
+    compiled: 0,
 };
 
 impl Run {
@@ -65,8 +68,24 @@ impl Run {
         }
         let mut at = 0;
         for epoch in 0..EPOCHS {
-            for (step, (start, there, end)) in (0..).zip(self.epoch(at)) {
+            for (step, (start, there, mut end)) in (0..).zip(self.epoch(at)) {
                 let batch = epoch * self.batches + step;
+                if self.compiled > 0 {
+                    let last = epoch == 0 && step + 1 == self.batches;
+                    let begin = there + if last { self.compiled } else { 0 };
+                    if last {
+                        b.call(main, "cuModuleLoadData", 0, (there, begin));
+                    }
+                    end = begin + self.rest;
+                    let stream = b.stream(0, 7);
+                    b.launch(
+                        main,
+                        stream,
+                        batch + 1,
+                        (begin, begin + 1),
+                        (begin + 1, end),
+                    );
+                }
                 let own = workers.get((step % self.workers.max(1)) as usize);
                 let tid = own.map_or(100, |_| 101 + (step % self.workers) as u32);
                 b.step("train", epoch, step, 100, (start, end));
@@ -86,6 +105,9 @@ impl Run {
                 b.stage(*own.unwrap_or(&main), cat::DATA_GET, batch, Some(cpu), get);
             }
             at = self.epoch(at).last().map_or(at, |step| step.2);
+            if epoch == 0 {
+                at += self.compiled;
+            }
             let loader = [(arg::LOADER, V::S("train")), (arg::EPOCH, V::N(epoch))];
             b.slice(main, cat::EPOCH_END, "epoch end", (at, at), &loader);
         }
@@ -245,5 +267,33 @@ fn in_a_long_epoch_it_is_the_rate_of_the_steady_steps() {
             let off = predicted_ms(limit, workers) / step - 1.0;
             assert!(off.abs() < 0.05, "{workers}: off by {off}\n{report}");
         }
+    }
+}
+
+#[test]
+fn what_is_compiled_once_is_no_part_of_the_steps_of_a_short_epoch() {
+    let run = Run {
+        compiled: 1_000,
+        ..SHORT
+    };
+    let report = run.report();
+    assert!(report.charges_ns["host.compile"] > 900_000_000, "{report}");
+    let mut findings = report.findings.iter();
+    let limit = findings.find(|of| !of.worker_counts.is_empty());
+    let limit = limit.expect("workers are predicted");
+    assert!(
+        limit.remedy.contains("num_workers=7 instead of 4"),
+        "{report}"
+    );
+    assert!(
+        limit
+            .assumption
+            .ends_with("but for what was compiled and loaded"),
+        "{report}"
+    );
+    for workers in [1, 4, 7] {
+        let reaches = Run { workers, ..run }.step_ms();
+        let off = predicted_ms(limit, workers) / reaches - 1.0;
+        assert!(off.abs() < 0.05, "{workers}: off by {off}\n{report}");
     }
 }
