@@ -65,6 +65,7 @@ mod piece;
 mod pipeline;
 mod pytorch;
 mod ranks;
+mod recorded;
 mod remedy;
 mod report;
 pub mod rules;

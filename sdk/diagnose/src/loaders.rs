@@ -2,7 +2,9 @@
 
 use crate::disk::Disk;
 use crate::events::{LoaderKey, Role, Wait};
+use crate::framework::Framework;
 use crate::maker::{Maker, maker};
+use crate::recorded::{Making, Recorded};
 use crate::report::{Loader, Queue};
 use crate::rules::{BlockedOn, ThreadState};
 use crate::stages::{Stage, StageKind};
@@ -11,6 +13,7 @@ use crate::timeline::Timeline;
 use gpustall_trace::vocab::QUEUE_DEPTH;
 use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// A counter value beyond this is no queue depth.
 const MAX_DEPTH: f64 = 1e9;
@@ -30,6 +33,9 @@ pub(crate) struct LoaderFacts {
     pub(crate) prefetch: Option<u64>,
     /// Whether some batches take much longer to make than most.
     pub(crate) uneven: bool,
+    /// What they took to make one after the other, where they are uneven; empty where they are not, or where
+    /// it is not known.
+    pub(crate) recorded: Arc<[Making]>,
     /// Whether its data set is iterated, not indexed, as far as that is known.
     pub(crate) iterable: bool,
     /// Mean time of all stages of one batch that was waited for; `None` if none were recorded.
@@ -130,13 +136,17 @@ fn loader(
     let (mut ready, mut ready_known) = (Nanos::ZERO, true);
     let mut collate = Nanos::ZERO;
     let (mut read, mut tracks) = (Nanos::ZERO, BTreeSet::new());
+    let mut recorded = Recorded::default();
     for wait in waits {
-        match maker(timeline, wait) {
+        let maker = maker(timeline, wait);
+        match maker {
             Maker::InProcess => inside += 1,
             Maker::Worker(_) | Maker::Open(..) | Maker::Elsewhere => outside += 1,
             Maker::Unknown => {}
         }
         let mut stages = Nanos::ZERO;
+        let (cpu_before, ready_before) = (cpu, ready);
+        let mut whole = taken(&wait);
         for stage in stages_of(timeline, wait) {
             stages += stage.span.len();
             if stage.kind == StageKind::Collate {
@@ -149,6 +159,7 @@ fn loader(
             ready += spent.ready.unwrap_or_default();
             read += spent.read;
             tracks.insert(stage.track);
+            whole &= !stage.unfinished;
         }
         if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
             // No stages are recorded: what the thread does in `next()` is making the batch.
@@ -159,6 +170,10 @@ fn loader(
         made += u64::from(stages > Nanos::ZERO);
         times.extend((stages > Nanos::ZERO).then_some(stages));
         production += stages;
+        if whole && stages > Nanos::ZERO {
+            let cpu = cpu_known.then(|| cpu - cpu_before);
+            recorded.add(wait, maker, Making::of(stages, ready - ready_before, cpu));
+        }
     }
     let epochs: BTreeSet<Option<u64>> = waits.iter().map(|wait| wait.epoch).collect();
     LoaderFacts {
@@ -166,6 +181,7 @@ fn loader(
         keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
         prefetch: waits.iter().find_map(|wait| wait.prefetch),
         uneven: is_uneven(&mut times),
+        recorded: recorded.if_uneven(Framework::of(timeline.trace), finished.len()),
         iterable: waits.iter().any(|wait| wait.iterable),
         epoch_batches: (waits.len() / epochs.len().max(1)) as u64,
         epoch: whole_epoch(waits, epochs.len() > 1 || ends_epochs),

@@ -104,12 +104,13 @@ impl Facts<'_> {
     }
 
     /// What batches and steps cost, where that and the number of CPUs is known.
-    pub(crate) fn costs(&self) -> Option<Costs> {
-        let made = self.loader?.production?;
-        let ready = self.loader?.production_ready.unwrap_or_default();
+    pub(crate) fn costs(&self) -> Option<Costs<'_>> {
+        let loader = self.loader?;
+        let made = loader.production?;
+        let ready = loader.production_ready.unwrap_or_default();
         let unhindered = made - ready;
         let rest = self.rest.filter(|rest| *rest > Nanos::ZERO)?;
-        let cpu = self.loader?.production_cpu.unwrap_or(unhindered);
+        let cpu = loader.production_cpu.unwrap_or(unhindered);
         (self.cpus > 0).then_some(Costs {
             unhindered,
             cpu: cpu.min(unhindered),
@@ -119,7 +120,8 @@ impl Facts<'_> {
             cpus: self.cpus,
             taken: self.taken(),
             least: self.got().unwrap_or(1.0),
-            batches: self.loader?.epoch_batches,
+            batches: loader.epoch.unwrap_or(loader.epoch_batches),
+            recorded: &loader.recorded,
             short: self.short,
             queue: match self.framework {
                 Framework::Burn => Queue::Shared(100),

@@ -7,28 +7,30 @@ use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::{PYTORCH, arg, cat, kind};
 
 const BATCHES: u64 = 60;
-const WORKERS: u64 = 2;
+const WORKERS: u32 = 2;
 /// Times in microseconds.
 const REST: u64 = 20_000;
 const MADE: u64 = 5_000;
 
-/// A loop over a PyTorch loader; every tenth batch takes `slow`.
-fn report(slow: u64, prefetch: Option<u64>) -> Report {
+/// A loop over a PyTorch loader with so many workers, and how long an epoch takes after the wait for its
+/// first batch.
+fn run(made: impl Fn(u64) -> u64, workers: u32, prefetch: Option<u64>) -> (Report, u64) {
     let mut b = Builder::new();
     b.trace.meta.cpus = 16;
     let main = b.thread(100, "main");
-    let workers: Vec<_> = (0..WORKERS as u32)
+    let of = u64::from(workers);
+    let workers: Vec<_> = (0..workers)
         .map(|i| b.thread(101 + i, &format!("worker-{i}")))
         .collect();
-    let mut free = [0; WORKERS as usize];
+    let mut free = vec![0; workers.len()];
     let (mut at, mut taken) = (0, Vec::new());
     for batch in 0..BATCHES {
-        let worker = (batch % WORKERS) as usize;
+        let worker = (batch % of) as usize;
         // A worker begins a batch as soon as one of its two places is free.
-        let place = batch.checked_sub(2 * WORKERS);
+        let place = batch.checked_sub(2 * of);
         let place = place.map_or(0, |before| taken[before as usize]);
         let begin = std::cmp::max(free[worker], place);
-        let took = if batch % 10 == 9 { slow } else { MADE };
+        let took = made(batch);
         free[worker] = begin + took;
         b.stage(
             workers[worker],
@@ -53,10 +55,17 @@ fn report(slow: u64, prefetch: Option<u64>) -> Report {
         taken.push(there);
         at = there + REST;
     }
-    for tid in 100..=100 + WORKERS as u32 {
+    for tid in (100..).take(workers.len() + 1) {
         b.watch(tid, (0, at), &[]);
     }
-    diagnose(&b.build(at))
+    let first = taken.first().copied().unwrap_or_default();
+    (diagnose(&b.build(at)), at - first)
+}
+
+/// Of it the report, where every tenth batch takes `slow`.
+fn report(slow: u64, prefetch: Option<u64>) -> Report {
+    let made = |batch| if batch % 10 == 9 { slow } else { MADE };
+    run(made, WORKERS, prefetch).0
 }
 
 #[test]
@@ -79,4 +88,33 @@ fn nothing_of_that_is_said_where_batches_take_alike() {
     assert!(!report.to_string().contains("unequally"), "{report}");
     let mut findings = report.findings.iter();
     assert!(findings.all(|finding| !finding.remedy.contains("prefetch_factor=")));
+}
+
+/// Of a run with one worker, and of those with more, how long a step takes.
+fn predicted_and_measured(made: impl Fn(u64) -> u64) {
+    let (report, _) = run(&made, 1, None);
+    let counts = report
+        .findings
+        .iter()
+        .find(|of| !of.worker_counts.is_empty());
+    let counts = &counts.expect("the workers are slow").worker_counts;
+    for workers in 2..=6 {
+        let (_, epoch) = run(&made, workers, None);
+        let measured = (epoch * 1_000 / BATCHES) as f64;
+        let predicted = counts[workers as usize - 1].predicted_step_ns as f64;
+        let error = predicted / measured - 1.0;
+        assert!(
+            error.abs() < 0.06,
+            "{workers} workers: {predicted} ns instead of {measured}\n{report}"
+        );
+    }
+}
+
+#[test]
+fn from_one_worker_the_steps_with_more_of_them_are_predicted() {
+    // A slow one of ten, the slow half of an epoch, one that takes longer and longer, and all alike.
+    predicted_and_measured(|batch| if batch % 10 == 9 { 300_000 } else { MADE });
+    predicted_and_measured(|batch| if batch < BATCHES / 2 { 80_000 } else { MADE });
+    predicted_and_measured(|batch| MADE + batch * 1_500);
+    predicted_and_measured(|_| 70_000);
 }

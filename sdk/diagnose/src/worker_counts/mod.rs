@@ -1,6 +1,7 @@
 //! The predicted step for each number of workers.
 
-use crate::pipeline::Pipeline;
+use crate::pipeline::{Order, Pipeline};
+use crate::recorded::{self, Making};
 use crate::report::WorkerCount;
 use gpustall_trace::Nanos;
 
@@ -17,7 +18,7 @@ pub const MAX_WORKER_COUNTS: u32 = 128;
 
 /// What batches and steps cost, on average.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Costs {
+pub(crate) struct Costs<'a> {
     /// To make a batch, without the time in which the worker had no CPU.
     pub(crate) unhindered: Nanos,
     /// CPU time of that.
@@ -33,11 +34,14 @@ pub(crate) struct Costs {
     pub(crate) taken: f64,
     /// CPUs that the job gets at least, whatever others keep busy.
     pub(crate) least: f64,
-    /// Batches of one epoch, and how many may wait for the trainer.
+    /// Batches of one epoch.
     pub(crate) batches: u64,
-    /// The former, where epochs are short: steps are then those of a whole epoch, with the wait for its first
-    /// batch.
+    /// What they took to make one after the other; empty where all take alike.
+    pub(crate) recorded: &'a [Making],
+    /// So many of them where epochs are short: steps are then those of a whole epoch, with the wait for its
+    /// first batch.
     pub(crate) short: Option<u64>,
+    /// How many of them may wait for the trainer.
     pub(crate) queue: Queue,
     /// What batches wait for a disk.
     pub(crate) reading: Option<Reading>,
@@ -71,24 +75,35 @@ impl Queue {
             Queue::EachWorker(batches) => batches.saturating_mul(workers),
         }
     }
+
+    /// Who makes which batch: the loader with that queue says so.
+    fn order(self) -> Order {
+        match self {
+            Queue::Shared(_) => Order::Parts,
+            Queue::EachWorker(_) => Order::Turns,
+        }
+    }
 }
 
-impl Costs {
+impl Costs<'_> {
     /// The predicted step for 1 to twice as many workers as CPUs, or to as many as keep up if they did
     /// not compute, for each that takes batches: the longest of the rest of the step, of what so many
     /// workers need for a batch, and of what the CPUs need for all; for one trainer, an epoch played
-    /// through.
+    /// through. Where batches are uneven, as many as keep up with the slow ones.
     pub(crate) fn counts(&self) -> Vec<WorkerCount> {
-        let keep_up = self.unhindered.get().div_ceil(self.rest.get().max(1));
+        let slow = self.unhindered.get().max(recorded::slow(self.recorded));
+        let keep_up = slow.div_ceil(self.rest.get().max(1));
         let most = u64::from(self.cpus.saturating_mul(2)).div_ceil(self.takers.max(1));
         let have = self.reached.map_or(0, |reached| reached.workers);
         let most = most.max(keep_up).max(have);
         let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
         let Some(reading) = &self.reading else {
-            let modelled = self.count(have, self.unhindered).predicted_step_ns;
-            return counts
-                .map(|workers| self.count(workers, self.unhindered))
-                .map(|count| self.as_reached(count, modelled))
+            let all = self.no_slower(counts);
+            let had = have.checked_sub(1).and_then(|at| all.get(at as usize));
+            let had = had.map_or_else(|| self.count(have, self.unhindered), |&count| count);
+            return all
+                .into_iter()
+                .map(|count| self.as_reached(count, had.predicted_step_ns))
                 .collect();
         };
         let had = reading.made.workers.div_ceil(self.takers.max(1));
@@ -106,6 +121,30 @@ impl Costs {
             .take_while(says)
             .map(|count| self.no_longer_than_reached(count))
             .collect()
+    }
+
+    /// So many workers each. By the turns that they take, more of them may happen to be slower where batches are
+    /// uneven: one has all the slow ones, say. That is no reason to have fewer, as a CPU is that they take
+    /// from the trainer.
+    fn no_slower(&self, workers: impl Iterator<Item = u64>) -> Vec<WorkerCount> {
+        let alike = Self {
+            recorded: &[],
+            ..*self
+        };
+        let of_alike = |workers| alike.count(workers, self.unhindered).predicted_step_ns;
+        let mut all: Vec<WorkerCount> = Vec::new();
+        for workers in workers {
+            let mut count = self.count(workers, self.unhindered);
+            let fewer = all.last().map(|fewer| fewer.predicted_step_ns);
+            if let Some(fewer) = fewer.filter(|&fewer| fewer < count.predicted_step_ns) {
+                let (now, before) = (of_alike(workers), of_alike(workers - 1));
+                let taken = Nanos::new(now.max(before)).share_of(Nanos::new(before));
+                let most = (fewer as f64 * taken.max(1.0)) as u64;
+                count.predicted_step_ns = count.predicted_step_ns.min(most);
+            }
+            all.push(count);
+        }
+        all
     }
 
     /// How long so many workers take for a batch, of which each takes that long for one: by their rate, or in
@@ -128,7 +167,12 @@ impl Costs {
         let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
         let work = batches + self.rest.get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
-        let mut step = self.rest.get().max(making).max(cpus);
+        let mut step = self.rest.get().max(cpus);
+        // Rounds are of batches that take alike.
+        step = step.max(match trainers == 1 && !self.recorded.is_empty() {
+            true => unhindered.get() / workers.max(1),
+            false => making,
+        });
         if trainers == 1 {
             let pipeline = Pipeline {
                 batches: self.short.unwrap_or(self.batches),
@@ -137,6 +181,8 @@ impl Costs {
                 rest: self.rest.get() as f64,
                 cpus: free,
                 queue: self.queue.of(workers),
+                recorded: self.recorded,
+                order: self.queue.order(),
             };
             let played = match self.short {
                 Some(_) => pipeline.step_with_first(workers as usize),

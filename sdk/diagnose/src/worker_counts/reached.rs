@@ -18,7 +18,7 @@ pub(crate) struct Reached {
     pub(crate) least: Nanos,
 }
 
-impl Costs {
+impl Costs<'_> {
     /// The same if others kept no CPU busy; nothing where they keep hardly any busy, or where the disk may
     /// be the limit.
     pub(crate) fn counts_if_free(&self) -> Vec<WorkerCount> {

@@ -22,7 +22,7 @@ pub(crate) struct Reading {
     pub(crate) in_process: bool,
 }
 
-impl Costs {
+impl Costs<'_> {
     /// The same, where the disk may be the limit; `now` is with the workers that there were.
     pub(super) fn with_disk(
         &self,

@@ -1,8 +1,9 @@
 use super::*;
+use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
+fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs<'static> {
     Costs {
         unhindered: Nanos::new(unhindered * MS),
         cpu: Nanos::new(cpu * MS),
@@ -13,6 +14,7 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs {
         taken: 0.0,
         least: 1.0,
         batches: 10_000,
+        recorded: &[],
         short: None,
         queue: Queue::Shared(100),
         reading: None,
@@ -28,7 +30,7 @@ fn of_reached(workers: u64, step: Nanos) -> Reached {
     }
 }
 
-fn steps(costs: Costs) -> Vec<u64> {
+fn steps(costs: Costs<'_>) -> Vec<u64> {
     let counts = costs.counts();
     counts
         .iter()
@@ -65,7 +67,7 @@ fn each_of_several_trainers_has_workers_of_its_own_and_they_share_the_cpus() {
 }
 
 /// What is predicted of it, where so many workers did reach a step of so many milliseconds.
-fn reached(workers: u64, step: u64, of: Costs) -> Vec<u64> {
+fn reached(workers: u64, step: u64, of: Costs<'_>) -> Vec<u64> {
     let step = Nanos::new(step * MS);
     steps(Costs {
         reached: Some(of_reached(workers, step)),
@@ -103,7 +105,7 @@ fn cpus_that_others_keep_busy_do_not_count() {
         ..costs(40, 40, 4)
     };
     assert_eq!(steps(taken)[7], 25);
-    let free = |of: Costs| -> Vec<u64> {
+    let free = |of: Costs<'_>| -> Vec<u64> {
         let counts = of.counts_if_free().into_iter();
         counts.map(|count| count.predicted_step_ns / MS).collect()
     };
@@ -131,7 +133,7 @@ fn the_least_number_of_workers_within_a_twentieth_of_the_best_is_advised() {
 }
 
 /// Seven batches of 800 ms an epoch, or so many.
-fn short(batches: u64) -> Costs {
+fn short(batches: u64) -> Costs<'static> {
     Costs {
         short: Some(batches),
         ..costs(800, 0, 16)
@@ -229,5 +231,83 @@ fn costs_as_large_as_they_can_be_are_counted() {
         assert_eq!(counts.len(), MAX_WORKER_COUNTS as usize);
         assert!(costs.counts_if_free().len() <= counts.len());
         assert!(!in_words(&counts).is_empty());
+    }
+}
+
+/// What batches take that block, in milliseconds.
+fn blocking(ms: impl IntoIterator<Item = u64>) -> Vec<Making> {
+    let ms = ms.into_iter().map(|ms| (ms * MS) as f64);
+    ms.map(|blocked| Making { blocked, cpu: 0.0 }).collect()
+}
+
+/// Of a loader of PyTorch, 5 ms a step.
+fn uneven(recorded: &[Making]) -> Costs<'_> {
+    let mean = recorded.iter().map(|of| of.blocked).sum::<f64>() / recorded.len() as f64;
+    Costs {
+        unhindered: Nanos::new(mean as u64),
+        rest: Nanos::new(5 * MS),
+        recorded,
+        queue: Queue::EachWorker(2),
+        ..costs(1, 0, 64)
+    }
+}
+
+#[test]
+fn where_batches_are_uneven_more_workers_are_advised_than_their_mean_asks_for() {
+    let bursts = blocking((0..400).map(|i| if i % 10 == 9 { 100 } else { 1 }));
+    let alike = Costs {
+        recorded: &[],
+        ..uneven(&bursts)
+    };
+    assert_eq!(steps(alike)[..4], [10, 5, 5, 5]);
+    assert_eq!(enough(&alike.counts()).map(|of| of.workers), Some(3));
+    let counts = uneven(&bursts).counts();
+    let found = |workers: usize| counts[workers - 1].predicted_step_ns as f64 / MS as f64;
+    assert!((found(4) - 11.0).abs() < 0.3, "{}", found(4));
+    assert!((found(8) - 6.0).abs() < 0.2, "{}", found(8));
+    // Of ten one has all the slow ones: no reason to have nine.
+    assert!(found(10) <= found(9), "{}", found(10));
+    assert_eq!(enough(&counts).map(|of| of.workers), Some(11));
+}
+
+#[test]
+fn as_many_workers_are_predicted_as_keep_up_with_the_slow_batches() {
+    let half = blocking((0..400).map(|i| if i < 200 { 100 } else { 1 }));
+    let few = Costs {
+        cpus: 1,
+        ..uneven(&half)
+    };
+    // They take 50.5 ms on average, for which 11 would do. With 19 a step takes 5.3 ms in the first half and
+    // 5 ms in the other, less what they have ahead when the epoch begins.
+    let counts = few.counts();
+    assert_eq!(counts.len(), 20);
+    let enough = enough(&counts).map(|of| of.workers);
+    assert!(matches!(enough, Some(18 | 19)), "{enough:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn more_workers_are_no_slower_where_there_are_cpus_enough(
+        ms in prop::collection::vec(1_u64..200, 20..80),
+        ahead in 1_u64..4,
+        burn in any::<bool>(),
+    ) {
+        let recorded = blocking(ms);
+        let costs = Costs {
+            batches: recorded.len() as u64,
+            queue: if burn { Queue::Shared(100) } else { Queue::EachWorker(ahead) },
+            cpus: 8,
+            ..uneven(&recorded)
+        };
+        let mut before = u64::MAX;
+        for count in costs.counts() {
+            let step = count.predicted_step_ns;
+            prop_assert!(step <= before, "{count:?} after {before}");
+            prop_assert!(step >= costs.rest.get(), "{count:?}");
+            prop_assert!(step >= costs.unhindered.get() / count.workers, "{count:?}");
+            before = step;
+        }
     }
 }
