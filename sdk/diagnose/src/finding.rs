@@ -253,12 +253,8 @@ impl Run<'_> {
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
-        // Of a few batches each worker makes one or two, which the steady steps beside the run's say nothing of.
-        if own.is_some() && facts.short_epoch().is_some() {
-            facts.rest = None;
-        }
         if facts.depends_on_workers() {
-            let short = || self.of_short_epochs(&mut facts, loader, stalls);
+            let short = || self.of_short_epochs(&mut facts, (loader, own.as_ref()), stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));
                 facts.step = Some(over_all.step);

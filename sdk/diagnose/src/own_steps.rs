@@ -3,7 +3,7 @@
 
 use crate::charge::Stall;
 use crate::events::{LoaderKey, Step};
-use crate::finding::Run;
+use crate::finding::{Run, group_of};
 use crate::ranks;
 use crate::steps::{MIN_STEPS, Prediction, Steps, step_of, tell_apart};
 use crate::window::Trainer;
@@ -13,6 +13,8 @@ use gpustall_trace::Nanos;
 pub(crate) struct OwnSteps {
     trainers: Vec<Trainer>,
     pub(crate) steps: Steps,
+    /// What its steps take, with what is lost to its loader between them.
+    time: Nanos,
 }
 
 impl Run<'_> {
@@ -45,24 +47,43 @@ impl Run<'_> {
         let trainers: Vec<Trainer> = self.trainers.iter().map(with_own).collect();
         let lockstep = ranks::in_lockstep(self.timeline.trace);
         let steps = tell_apart(&trainers, self.accounts, lockstep);
-        (steps.count >= MIN_STEPS).then_some(OwnSteps { trainers, steps })
+        let between = |stall: &&Stall| {
+            let trainer = trainers.get(stall.trainer);
+            group_of(self.timeline, stall).1 == Some(loader)
+                && trainer.is_none_or(|trainer| step_of(&trainer.steps, stall).is_none())
+        };
+        let all = self.accounts.iter().flat_map(|account| &account.stalls);
+        let between: Nanos = all.filter(between).map(|stall| stall.lost).sum();
+        (steps.count >= MIN_STEPS).then(|| OwnSteps {
+            time: steps.device_time() + between,
+            trainers,
+            steps,
+        })
     }
 }
 
 impl OwnSteps {
     /// The mean step without the loss of `stalls`: of the steady steps if most of the loss lies in them, else of
-    /// all, with what was lost between them.
+    /// all.
     pub(crate) fn without(&self, stalls: &[&Stall]) -> Option<Prediction> {
-        let between = |stall: &&&Stall| {
-            let trainer = self.trainers.get(stall.trainer);
-            trainer.is_none_or(|trainer| step_of(&trainer.steps, stall).is_none())
-        };
-        let between: Nanos = stalls.iter().filter(between).map(|stall| stall.lost).sum();
-        let time = self.steps.device_time() + between;
-        let prediction = self.steps.without(&self.trainers, stalls, time)?;
-        Some(Prediction {
-            own: true,
-            ..prediction
-        })
+        let prediction = self.steps.without(&self.trainers, stalls, self.time);
+        prediction.map(own)
+    }
+
+    /// The same over all of them.
+    pub(crate) fn over_all(&self, stalls: &[&Stall]) -> Option<Prediction> {
+        self.steps.over_all(stalls, self.time).map(own)
+    }
+
+    /// The mean steady step without what of `stalls` lies in steady steps.
+    pub(crate) fn steady_without(&self, stalls: &[&Stall]) -> Option<Nanos> {
+        self.steps.steady_without(&self.trainers, stalls)
+    }
+}
+
+fn own(prediction: Prediction) -> Prediction {
+    Prediction {
+        own: true,
+        ..prediction
     }
 }

@@ -7,23 +7,20 @@ use gpustall_diagnose::{Finding, Report, diagnose};
 use gpustall_trace::TrackId;
 use gpustall_trace::vocab::{arg, cat, kind};
 
-/// Steps of an epoch, of either loader.
-const STEPS: u64 = 40;
-
-/// A loop over a loader: its name, what its batches are for, and how long making a batch and the rest of a step
-/// take, in milliseconds.
-type Loop<'a> = (&'a str, &'a str, u64, u64);
+/// A loop over a loader: its name, what its batches are for, how many there are in an epoch, and how long making
+/// one and the rest of a step take, in milliseconds.
+type Loop<'a> = (&'a str, &'a str, u64, (u64, u64));
 
 /// One epoch from `at` on, microseconds, batches made in process in waits of the CPU for nothing. Returns its end.
 fn epoch(
     b: &mut Builder,
     main: TrackId,
     number: u64,
-    (name, kind, make, rest): Loop<'_>,
+    (name, kind, steps, (make, rest)): Loop<'_>,
     at: u64,
 ) -> u64 {
     let mut at = at;
-    for step in 0..STEPS {
+    for step in 0..steps {
         let made = at + make * 1_000;
         let end = made + rest * 1_000;
         let of = [
@@ -33,9 +30,9 @@ fn epoch(
             (arg::STEP, V::N(step)),
         ];
         let thread = (arg::THREAD, V::N(100));
-        let steps = b.steps;
+        let track = b.steps;
         b.slice(
-            steps,
+            track,
             cat::STEP,
             "step",
             (at, end),
@@ -86,7 +83,10 @@ fn with(finding: &Finding, workers: u64) -> f64 {
 
 #[test]
 fn an_evaluation_is_judged_by_its_own_steps_and_the_training_by_its() {
-    let report = in_turn(("train", kind::TRAIN, 20, 10), ("held", kind::VALID, 40, 4));
+    let report = in_turn(
+        ("train", kind::TRAIN, 40, (20, 10)),
+        ("held", kind::VALID, 40, (40, 4)),
+    );
     assert!(!report.evaluation);
     let (train, held) = (of(&report, "train"), of(&report, "held"));
     for (finding, step, rest) in [(train, 30, 10), (held, 44, 4)] {
@@ -111,8 +111,8 @@ fn an_evaluation_is_judged_by_its_own_steps_and_the_training_by_its() {
 #[test]
 fn of_two_training_sets_neither_is_judged_by_the_steps_of_the_other() {
     let report = in_turn(
-        ("images", kind::TRAIN, 20, 10),
-        ("texts", kind::TRAIN, 40, 4),
+        ("images", kind::TRAIN, 40, (20, 10)),
+        ("texts", kind::TRAIN, 40, (40, 4)),
     );
     for (loader, step, rest) in [("images", 30, 10), ("texts", 44, 4)] {
         let finding = of(&report, loader);
@@ -120,4 +120,22 @@ fn of_two_training_sets_neither_is_judged_by_the_steps_of_the_other() {
         let least = finding.step_without_loss_ns;
         assert_eq!(least, Some(rest * 1_000_000), "{report}");
     }
+}
+
+#[test]
+fn an_evaluation_of_a_few_batches_is_judged_over_all_of_its_steps() {
+    let train = ("train", kind::TRAIN, 40, (20, 10));
+    let report = in_turn(train, ("held", kind::VALID, 9, (40, 4)));
+    let held = of(&report, "held");
+    assert_eq!(held.evidence["epoch_batches"], 9.0, "{report}");
+    assert_eq!(held.step_ns, Some(44_000_000), "{report}");
+    let own = "time of this loader's own loops per step";
+    assert!(held.assumption.ends_with(own), "{report}");
+    // Nine batches are five rounds of two workers, and three of four.
+    for (workers, rounds) in [(2, 5.0), (4, 3.0)] {
+        let least = rounds * 40.0 / 9.0;
+        let step = with(held, workers);
+        assert!(step >= least && step < least * 1.1, "{step}: {report}");
+    }
+    assert_eq!(of(&report, "train").step_ns, Some(30_000_000), "{report}");
 }
