@@ -269,7 +269,7 @@ impl Run<'_> {
                 false => 1.0 - sampled.share,
             });
         }
-        facts.kernel.disk = facts.disk().map(|disk| disk.known());
+        facts.kernel.disk = facts.disk();
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
         if !cause.is_batch() {
             (facts.counts, facts.counts_if_free) = Default::default();

@@ -2,7 +2,7 @@
 
 use crate::cause::Cause;
 use crate::culprits::{Kind, culprits};
-use crate::disk::Known;
+use crate::disk::{Disk, Known, Source};
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
 use crate::links::percent;
@@ -40,8 +40,8 @@ pub(crate) struct KernelSigns {
     reclaims: bool,
     /// The program's own words for a mark that names a place in the next recording.
     mark: Option<&'static str>,
-    /// What is known of the disk with more readers at once, where batches wait for one.
-    pub(crate) disk: Option<Known>,
+    /// The disk, or the other end of a connection, where batches wait for one.
+    pub(crate) disk: Option<Disk>,
 }
 
 impl KernelSigns {
@@ -91,9 +91,10 @@ impl KernelSigns {
         }
     }
 
-    /// Whether more readers get no more of the disk.
+    /// Whether more readers get no more of it.
     pub(crate) fn disk_is_limit(&self) -> bool {
-        matches!(self.disk, Some(Known::HeldBack | Known::AtLimit))
+        let known = self.disk.map(|disk| disk.known());
+        matches!(known, Some(Known::HeldBack | Known::AtLimit))
     }
 
     /// Whether the job's own workers are who had the CPU.
@@ -149,6 +150,14 @@ pub(crate) fn advice(
 
 fn io(framework: Framework, signs: &KernelSigns) -> String {
     if signs.blocked == Some(BlockedOn::Peer) {
+        let is_peer = signs.disk.is_some_and(|of| of.source == Source::Peer);
+        if is_peer && signs.disk_is_limit() {
+            return "more workers do not help: the other end of the connection is at its limit, and more workers at \
+                    once get no more of it. Have more of it (another process or host that serves), give it less to \
+                    do for an item, ask for a whole batch at once, or keep what it sends on a local disk or in \
+                    memory."
+                .to_owned();
+        }
         let more = match framework {
             Burn => ".num_workers(n)",
             PyTorch => "num_workers and prefetch_factor",
@@ -163,7 +172,8 @@ fn io(framework: Framework, signs: &KernelSigns) -> String {
         Burn => "keep the items in memory (InMemDataset)",
         PyTorch => "keep the data in memory",
     };
-    let more = match (signs.disk, framework) {
+    let disk = signs.disk.filter(|of| of.source == Source::Disk);
+    let more = match (disk.map(|disk| disk.known()), framework) {
         (Some(Known::HeldBack), _) => {
             return format!(
                 "more workers do not help: something holds the reads back before they reach the disk, as a \

@@ -67,8 +67,10 @@ pub(crate) fn worth(
             let step = Nanos::new(count.predicted_step_ns);
             let with = |workers, have| {
                 let open = match count.at_most_step_ns {
-                    Some(_) => ", by what the disk gives them",
-                    None => "",
+                    Some(_) => facts.disk().map_or(String::new(), |disk| {
+                        format!(", by what {} gives them", disk.source.noun())
+                    }),
+                    None => String::new(),
                 };
                 format!("{}{open}; {mean}", with(workers, have))
             };
