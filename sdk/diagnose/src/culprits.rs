@@ -15,10 +15,13 @@ const OWN_NAMES: &str = "gpustall";
 /// What ended a wait, where no thread did.
 const NOBODY: [&str; 3] = [waker::TIMER, waker::DEVICE, waker::KERNEL];
 
-/// Who had the CPUs for this share of the time is told; who had less, beside others.
+/// Who had the CPUs for this share of the time is told; who had less, beside others:
 const MOST: f64 = 0.5;
 
-/// And not who had less than this.
+/// who had them for this, beside whoever had them for longer;
+const MUCH: f64 = 0.25;
+
+/// and not who had less than this.
 const SOME: f64 = 0.1;
 
 /// What a culprit is to the job.
@@ -178,7 +181,8 @@ pub(crate) fn in_words(
     let mut parts: Vec<(String, f64)> = parts.values().map(|of| (noun(of), share(of))).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (first, rest) = parts.split_first()?;
-    let second = rest.first().filter(|of| first.1 < MOST && of.1 >= SOME);
+    let second = rest.first();
+    let second = second.filter(|of| of.1 >= MUCH || (first.1 < MOST && of.1 >= SOME));
     let told = first.1 + second.map_or(0.0, |of| of.1);
     if told < MOST / 2.0 {
         return None;

@@ -1,7 +1,7 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
-use crate::culprits::{Kind, culprits};
+use crate::culprits::{Culprit, Kind, culprits};
 use crate::disk::{Disk, Known, Source};
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
@@ -18,6 +18,9 @@ const OWN_MIN_SHARE: f64 = 0.5;
 
 /// Another one is named that had the CPU for at least this share of that time.
 const HOLDER_MIN_SHARE: f64 = 0.25;
+
+/// The class of a wait for no more than time to pass.
+const SLEEP: &str = "sleep";
 
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,8 @@ pub(crate) struct KernelSigns {
     timed_out: bool,
     /// What most of the blocked time was for.
     blocked: Option<BlockedOn>,
+    /// Whether that is sleep.
+    sleeps: bool,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
     reclaims: bool,
     /// The program's own words for a mark that names a place in the next recording.
@@ -73,13 +78,14 @@ impl KernelSigns {
                 .first()
                 .filter(|of| !matches!(of.kind, Kind::Kernel | Kind::Recording))
                 .filter(|of| of.ns.share_of(locks) >= HOLDER_MIN_SHARE)
-                .map(|of| of.name.clone()),
+                .map(introduced),
             timed_out: wakers.first().is_some_and(|of| {
                 of.kind == Kind::Kernel
                     && of.name == waker::TIMER
                     && of.ns.share_of(locks) >= HOLDER_MIN_SHARE
             }),
             blocked: most.map(|((on, ..), _)| *on),
+            sleeps: most.is_some_and(|((_, class, _), _)| timeline.trace.text(*class) == SLEEP),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {
                 true => Some("instrument::phase"),
@@ -295,6 +301,15 @@ fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> St
     )
 }
 
+/// Who is waited for, and what that is to the job.
+fn introduced(of: &Culprit) -> String {
+    // A thread whose process is not known counts as another program.
+    match of.kind {
+        Kind::Job => format!("{}, another thread of the job,", of.name),
+        _ => of.name.clone(),
+    }
+}
+
 fn blocked(framework: Framework, signs: &KernelSigns) -> String {
     let what = match signs.blocked {
         // CPython's threads wait for its interpreter 5 ms at a time.
@@ -321,6 +336,16 @@ fn blocked(framework: Framework, signs: &KernelSigns) -> String {
         }
         Some(BlockedOn::Peer) => {
             "talk to the other end on a thread of its own, not in the step".to_owned()
+        }
+        _ if signs.sleeps => {
+            let sleep = match framework {
+                Burn => "std::thread::sleep",
+                PyTorch => "time.sleep",
+            };
+            format!(
+                "find the call in which it sleeps ({sleep}, or a client that tries again after a while or keeps \
+                 to a rate), and do not make it in the step"
+            )
         }
         _ => "find what it waits for".to_owned(),
     };

@@ -204,7 +204,8 @@ fn other_programs_are_summed_as_the_threads_of_the_job_are_and_the_larger_is_nam
         ("stress", 920, 920),
     ];
     let report = held_in_turn(&of);
-    let by = "other programs, cargo, make and 1 more, for 60 % of that time";
+    let by = "other programs, cargo, make and 1 more, for 60 % of that time, and by other threads of the job, \
+              pool-1 and pool-2, for 40 %";
     assert_eq!(report.findings[0].held_by, by, "{report}");
 
     let of = [
