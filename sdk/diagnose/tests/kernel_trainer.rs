@@ -111,7 +111,9 @@ fn a_trainer_that_is_blocked_outside_of_the_loader_is_blocked_unless_the_phase_i
         .iter()
         .find(|f| f.cause == Cause::HostBlocked);
     assert!(
-        finding.is_some_and(|f| f.remedy.starts_with("logger is who")),
+        finding.is_some_and(|f| f
+            .remedy
+            .starts_with("logger, another thread of the job, is who")),
         "{report}"
     );
 }
