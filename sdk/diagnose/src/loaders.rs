@@ -4,7 +4,7 @@ use crate::disk::{Disk, Source};
 use crate::events::{LoaderKey, Role, Wait};
 use crate::framework::Framework;
 use crate::maker::{Maker, maker};
-use crate::recorded::{Making, Recorded};
+use crate::recorded::{Making, Recorded, is_uneven};
 use crate::report::{Loader, Queue};
 use crate::rules::{BlockedOn, ThreadState};
 use crate::stages::{Stage, StageKind};
@@ -174,7 +174,12 @@ fn loader(
         production += stages;
         if whole && stages > Nanos::ZERO {
             let cpu = cpu_known.then(|| cpu - cpu_before);
-            recorded.add(wait, maker, Making::of(stages, ready - ready_before, cpu));
+            recorded.add(
+                timeline,
+                wait,
+                maker,
+                Making::of(stages, ready - ready_before, cpu),
+            );
         }
     }
     // Of both, what they wait for more is what may be the limit.
@@ -208,19 +213,6 @@ fn loader(
         production_read: mean(read, made.max(1)),
         disk: Disk::of(source, timeline, judged, &tracks, made),
     }
-}
-
-/// Batches are uneven where one in twenty, or more, takes this many times as long as the one in the middle.
-const UNEVEN: u64 = 3;
-
-fn is_uneven(times: &mut [Nanos]) -> bool {
-    times.sort_unstable();
-    let at = |share: usize| times.get(times.len() * share / 100);
-    let (middle, slow) = (at(50), at(95));
-    times.len() >= 20
-        && middle
-            .zip(slow)
-            .is_some_and(|(middle, slow)| slow.get() >= middle.get().saturating_mul(UNEVEN))
 }
 
 /// What the thread of a stage did in it.

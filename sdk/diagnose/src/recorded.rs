@@ -4,6 +4,7 @@
 use crate::events::Wait;
 use crate::framework::Framework;
 use crate::maker::Maker;
+use crate::timeline::Timeline;
 use gpustall_trace::{Nanos, TraceTime, TrackId};
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -34,8 +35,11 @@ pub(crate) struct Recorded {
 }
 
 /// Where in the order of its data set a batch is, as far as that is known: its epoch, the worker whose
-/// share it is of, and when it was asked for.
-type Place = (Option<u64>, Option<TrackId>, TraceTime);
+/// part it is of, and when it was asked for.
+type Place = (Option<u64>, Option<Part>, TraceTime);
+
+/// The number of a worker, as its name says it, and its thread.
+type Part = (u64, TrackId);
 
 impl Making {
     /// Of a batch that took so long, of which the worker was ready and had no CPU for a part, and computed
@@ -56,13 +60,23 @@ impl Making {
 
 impl Recorded {
     /// The batch that this wait was for.
-    pub(crate) fn add(&mut self, wait: &Wait, maker: Maker, making: Making) {
-        let share = match maker {
-            Maker::Worker(track) => Some(track),
+    pub(crate) fn add(
+        &mut self,
+        timeline: &Timeline<'_>,
+        wait: &Wait,
+        maker: Maker,
+        making: Making,
+    ) {
+        let part = match maker {
+            Maker::Worker(track) => {
+                let trace = timeline.trace;
+                let name = trace.track(track).map(|track| trace.text(track.name));
+                Some((number(name.unwrap_or_default()), track))
+            }
             _ => None,
         };
-        self.batches
-            .push(((wait.epoch, share, wait.span.start), making));
+        let place = (wait.epoch, part, wait.span.start);
+        self.batches.push((place, making));
     }
 
     /// What they took, in the order of the data set and from the beginning of an epoch, if one was seen;
@@ -78,9 +92,9 @@ impl Recorded {
             return Arc::default();
         }
         self.batches
-            .sort_by_key(|&((epoch, share, asked), _)| match framework {
+            .sort_by_key(|&((epoch, part, asked), _)| match framework {
                 Framework::PyTorch => (epoch, None, asked),
-                Framework::Burn => (epoch, share, asked),
+                Framework::Burn => (epoch, part, asked),
             });
         // A first epoch of which the beginning is not there comes last.
         let epoch = |at: usize| self.batches.get(at).map(|((epoch, ..), _)| *epoch);
@@ -95,11 +109,34 @@ impl Recorded {
     }
 }
 
+/// That of `dataloader-3`; workers without one come last.
+fn number(worker: &str) -> u64 {
+    let number = worker.rsplit('-').next();
+    number
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(u64::MAX)
+}
+
 fn are_alike(makings: impl Iterator<Item = f64> + Clone) -> bool {
     let count = makings.clone().count().max(1) as f64;
     let mean = makings.clone().sum::<f64>() / count;
     let square = makings.map(|making| (making - mean).powi(2)).sum::<f64>() / count;
     square.sqrt() < mean * ALIKE
+}
+
+/// Some batches are much slower than most where one in twenty, or more, takes this many times as long as the
+/// one in the middle.
+const UNEVEN: u64 = 3;
+
+/// Whether it is worth having more of them ready.
+pub(crate) fn is_uneven(times: &mut [Nanos]) -> bool {
+    times.sort_unstable();
+    let at = |share: usize| times.get(times.len() * share / 100);
+    let (middle, slow) = (at(50), at(95));
+    times.len() >= 20
+        && middle
+            .zip(slow)
+            .is_some_and(|(middle, slow)| slow.get() >= middle.get().saturating_mul(UNEVEN))
 }
 
 /// What the slow ones of them take: one in twenty takes longer, nanoseconds.
@@ -119,8 +156,16 @@ mod tests {
     fn batch(epoch: u64, worker: u32, asked: u64, ms: u64) -> (Place, Making) {
         let made = Nanos::new(ms * 1_000_000);
         let making = Making::of(made, Nanos::ZERO, None);
+        let name = format!("dataloader-{worker}");
         let asked = TraceTime::from_nanos(FIRST * epoch + asked);
-        ((Some(epoch), Some(TrackId(worker)), asked), making)
+        (
+            (
+                Some(epoch),
+                Some((number(&name), TrackId(9 - worker))),
+                asked,
+            ),
+            making,
+        )
     }
 
     fn uneven(batches: Vec<(Place, Making)>, framework: Framework) -> Vec<u64> {

@@ -118,3 +118,70 @@ fn from_one_worker_the_steps_with_more_of_them_are_predicted() {
     predicted_and_measured(|batch| MADE + batch * 1_500);
     predicted_and_measured(|_| 70_000);
 }
+
+/// The same of Burn's loader: each worker has a part of the epoch, and batches are taken as they come.
+fn run_parts(made: impl Fn(u64) -> u64, workers: u32) -> (Report, u64) {
+    let mut b = Builder::new();
+    b.trace.meta.cpus = 16;
+    let main = b.thread(100, "main");
+    // The last one is seen first.
+    let mut tracks: Vec<_> = (0..workers)
+        .rev()
+        .map(|i| b.thread(101 + i, &format!("dataloader-{i}")))
+        .collect();
+    tracks.reverse();
+    let part = BATCHES.div_ceil(u64::from(workers));
+    let mut stages = Vec::new();
+    for (worker, first) in (0..).zip((0..BATCHES).step_by(part as usize)) {
+        let mut begin = 0;
+        for item in first..BATCHES.min(first + part) {
+            let end = begin + made(item);
+            stages.push((end, begin, worker));
+            begin = end;
+        }
+    }
+    stages.sort_unstable();
+    let (mut at, mut first) = (0, None);
+    for (batch, (end, begin, worker)) in (0..).zip(stages) {
+        let span = (begin, end);
+        b.stage(tracks[worker], cat::DATA_GET, batch, Some(100), span);
+        let there = at.max(end);
+        b.step("train", 0, batch, 100, (at, there + REST));
+        let args = [
+            (arg::LOADER, V::S("train")),
+            (arg::KIND, V::S(kind::TRAIN)),
+            (arg::EPOCH, V::N(0)),
+            (arg::STEP, V::N(batch)),
+            (arg::BATCH, V::N(batch)),
+            (arg::WORKER, V::N(101 + worker as u64)),
+        ];
+        b.slice(main, cat::DATA_WAIT, "data wait", (at, there), &args);
+        first.get_or_insert(there);
+        at = there + REST;
+    }
+    (diagnose(&b.build(at)), at - first.unwrap_or_default())
+}
+
+#[test]
+fn from_the_parts_of_some_workers_those_of_others_are_predicted() {
+    // The first half is slow: of few workers one has most of it.
+    let made = |item| if item < BATCHES / 2 { 150_000 } else { 20_000 };
+    for recorded in [1, 4] {
+        let (report, _) = run_parts(made, recorded);
+        let counts = report
+            .findings
+            .iter()
+            .find(|of| !of.worker_counts.is_empty());
+        let counts = &counts.expect("the workers are slow").worker_counts;
+        for workers in [1, 2, 3, 4, 6] {
+            let (_, epoch) = run_parts(made, workers);
+            let measured = (epoch * 1_000 / BATCHES) as f64;
+            let predicted = counts[workers as usize - 1].predicted_step_ns as f64;
+            let error = predicted / measured - 1.0;
+            assert!(
+                error.abs() < 0.06,
+                "{workers} workers from {recorded}: {predicted} ns instead of {measured}\n{report}"
+            );
+        }
+    }
+}

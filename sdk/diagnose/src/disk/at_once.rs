@@ -84,8 +84,16 @@ impl AtOnce {
 
     /// As many as one in twenty of the reads saw, or more.
     pub(super) fn most(&self) -> f64 {
+        self.nth(self.reads.len() * 19 / 20)
+    }
+
+    /// As many as one in twenty of the reads saw, or fewer.
+    pub(super) fn fewest(&self) -> f64 {
+        self.nth(self.reads.len() / 20)
+    }
+
+    fn nth(&self, at: usize) -> f64 {
         let mut all: Vec<f64> = self.reads.iter().map(|read| read.at_once).collect();
-        let at = all.len() * 19 / 20;
         match at < all.len() {
             true => *all.select_nth_unstable_by(at, f64::total_cmp).1,
             false => 0.0,

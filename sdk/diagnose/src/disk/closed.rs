@@ -26,6 +26,7 @@ mod tests {
             readers: 1.0,
             given: 0.1,
             slows,
+            fewest: 0.0,
             most: 1.0,
         }
     }

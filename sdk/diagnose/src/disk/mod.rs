@@ -39,7 +39,10 @@ const SCALES: f64 = 0.25;
 pub(crate) struct Disk {
     /// Readers that waited at once, on average over the reads.
     readers: f64,
-    /// The most that waited at once often enough to say what it gave them.
+    /// The fewest that waited at once often enough to say what it gave them; 0 where it gives all that it has
+    /// to any number.
+    fewest: f64,
+    /// The most.
     most: f64,
     slowing: Slowing,
     /// Whether reads wait before they reach the disk.
@@ -88,10 +91,19 @@ impl Known {
             Self::HeldBack => "something holds the reads back before they reach the disk, so more \
                 readers at once get no more"
                 .to_owned(),
-            Self::AtLimit => format!(
-                "{it} is at its limit: the more {askers} there were at once, the longer each of them \
-                 waited"
-            ),
+            Self::AtLimit => {
+                let fewer = match open {
+                    true => {
+                        "; so few were never seen: the first if they reach the limit, too, the other if \
+                         each of them waits as long as it did"
+                    }
+                    false => "",
+                };
+                format!(
+                    "{it} is at its limit: the more {askers} there were at once, the longer each of \
+                     them waited{fewer}"
+                )
+            }
             _ if !open => String::new(),
             Self::UpTo(1) => {
                 format!(
@@ -141,8 +153,13 @@ impl Disk {
             true => Slowing::LIMIT,
             false => Slowing::of(&seen, batches).or_limit(LIMIT),
         };
+        let any_number = held_back || slowing.is_of_any_number();
         Self {
             readers: seen.mean() / of_reader,
+            fewest: match any_number {
+                true => 0.0,
+                false => seen.fewest() / of_reader,
+            },
             most: seen.most() / of_reader,
             slowing,
             held_back,
@@ -170,24 +187,28 @@ impl Disk {
         }
         let [read, other] = [was.read, was.other].map(|of| of.get() as f64);
         let (now, then) = (was.workers as f64, workers as f64);
-        let per_batch = |slows: f64| {
+        let per_batch = |slows: f64, fewest: f64| {
             let rate = Rate {
                 readers: self.readers,
                 given: self.readers / read,
                 slows,
+                fewest,
                 most: self.most.max(self.readers),
             };
             then / closed::batches(&rate, then, other) - other
         };
         let as_now = then / now * (read + other) - other;
-        let goes_on = per_batch(self.slowing.least);
+        let goes_on = per_batch(self.slowing.least, 0.0);
         let (least, longest) = match workers > was.workers {
             // A limit on what reaches the disk takes its time, whatever else a worker does.
             _ if self.held_back => (as_now, as_now),
             true => (goes_on.min(as_now), as_now),
             false => {
-                let held_up = per_batch(self.slowing.most);
-                (goes_on.min(held_up), goes_on.max(held_up))
+                let held_up = per_batch(self.slowing.most, 0.0);
+                // Fewer than ever read at once may be as slow each as those were.
+                let as_slow = per_batch(self.slowing.least, self.fewest.min(self.readers));
+                let longest = goes_on.max(held_up).max(as_slow);
+                (goes_on.min(held_up), longest)
             }
         };
         let time = |ns: f64| Nanos::new(ns.max(0.0) as u64);

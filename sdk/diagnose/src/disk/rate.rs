@@ -12,6 +12,8 @@ pub(super) struct Rate {
     /// The share of a read's time there that is in proportion to the readers: 0 where they do not
     /// hold each other up, 1 where the disk is at its limit.
     pub(super) slows: f64,
+    /// Down to so many readers there is evidence; with fewer, a read takes as long as with these.
+    pub(super) fewest: f64,
     /// Up to so many readers there is evidence.
     pub(super) most: f64,
 }
@@ -19,6 +21,9 @@ pub(super) struct Rate {
 impl Rate {
     /// What so many readers get.
     pub(super) fn at(&self, readers: f64) -> f64 {
+        if readers < self.fewest {
+            return self.at(self.fewest) * readers / self.fewest;
+        }
         let seen = readers.min(self.most);
         let ratio = seen / self.readers;
         let longer = (1.0 - self.slows + self.slows * ratio).max(f64::MIN_POSITIVE);
@@ -36,6 +41,7 @@ mod tests {
             readers: 2.0,
             given: 1.0,
             slows,
+            fewest: 0.0,
             most: 4.0,
         }
     }
@@ -50,6 +56,16 @@ mod tests {
     fn at_its_limit_it_gives_the_same_to_all_together() {
         let given = [1.0, 2.0, 4.0, 8.0].map(|readers| rate(1.0).at(readers));
         assert_eq!(given, [1.0; 4]);
+    }
+
+    #[test]
+    fn below_the_evidence_a_read_is_no_faster() {
+        let rate = Rate {
+            fewest: 2.0,
+            ..rate(1.0)
+        };
+        let given = [0.5, 1.0, 2.0, 4.0].map(|readers| rate.at(readers));
+        assert_eq!(given, [0.25, 0.5, 1.0, 1.0]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ const SLACK: f64 = 0.1;
 pub(super) struct Slowing {
     pub(super) least: f64,
     pub(super) most: f64,
+    /// Whether it is so with any number of readers, and not as far as was seen.
+    any_number: bool,
 }
 
 impl Slowing {
@@ -44,12 +46,14 @@ impl Slowing {
     pub(super) const UNKNOWN: Self = Self {
         least: 0.0,
         most: 1.0,
+        any_number: false,
     };
 
     /// The disk gives no more.
     pub(super) const LIMIT: Self = Self {
         least: 1.0,
         most: 1.0,
+        any_number: true,
     };
 
     /// What these reads say, of so many batches.
@@ -61,7 +65,11 @@ impl Slowing {
         let line = spread_enough(&seen.reads, mean).then(|| line(&seen.reads, mean));
         let may_be_limit = line.is_none_or(|line| line.most >= 1.0 - ONE_AT_A_TIME_GAIN / 2.0);
         if let Some(least) = one_at_a_time(&seen.gaps, batches).filter(|_| may_be_limit) {
-            return Self { least, most: 1.0 };
+            return Self {
+                least,
+                most: 1.0,
+                any_number: true,
+            };
         }
         line.unwrap_or(Self::UNKNOWN)
     }
@@ -69,9 +77,18 @@ impl Slowing {
     /// The limit, if it is nearly reached.
     pub(super) fn or_limit(self, nearly: f64) -> Self {
         match self.least >= nearly {
-            true => Self::LIMIT,
+            true => Self {
+                any_number: self.any_number,
+                ..Self::LIMIT
+            },
             false => self,
         }
+    }
+
+    /// Whether a reader alone is held up as those are that were seen: the disk serves one at a time, or somebody
+    /// keeps it to a rate.
+    pub(super) fn is_of_any_number(self) -> bool {
+        self.any_number
     }
 }
 
@@ -99,6 +116,7 @@ fn line(reads: &[Seen], mean: f64) -> Slowing {
     Slowing {
         least: (slope * share - off).clamp(0.0, 1.0),
         most: (slope * share + off).clamp(0.0, 1.0),
+        any_number: false,
     }
 }
 

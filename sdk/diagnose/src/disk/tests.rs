@@ -55,3 +55,34 @@ fn a_reader_with_several_requests_at_once_is_one_reader() {
     assert!((disk.readers * 1.5 - each.readers).abs() < 1e-9);
     assert_eq!(disk.slowing, each.slowing);
 }
+
+/// Rounds of seven, eight or nine readers, which take 10 us for each that reads at once.
+fn at_its_limit() -> Vec<Interval> {
+    let time = |us: u64| TraceTime::from_nanos(us * 1000);
+    let mut at = 0;
+    let mut spans = Vec::new();
+    for round in 0..100 {
+        let readers = 7 + round % 3;
+        spans.extend((0..readers).map(|_| Interval::new(time(at), time(at + 10 * readers))));
+        at += 10 * readers;
+    }
+    spans
+}
+
+#[test]
+fn what_was_seen_of_many_readers_says_only_bounds_of_few() {
+    let disk = Disk::of_spans(&at_its_limit(), 1.0, false, 30);
+    assert_eq!(disk.known(), Known::AtLimit);
+    let made = Made {
+        workers: 8,
+        read: Nanos::new(80_000),
+        other: Nanos::ZERO,
+    };
+    let (least, most) = disk.read_with(16, &made);
+    let twice = |of: Nanos| of.get().abs_diff(160_000) < 2000;
+    assert!(twice(least) && twice(most), "{least} to {most}");
+    // Two reach the limit, or each of them waits as long as with seven.
+    let (least, most) = disk.read_with(2, &made);
+    assert!(least.get().abs_diff(20_000) < 1000, "{least}");
+    assert!(most.get().abs_diff(70_000) < 2000, "{most}");
+}

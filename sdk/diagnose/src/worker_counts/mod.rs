@@ -219,11 +219,13 @@ pub(crate) fn enough(counts: &[WorkerCount]) -> Option<&WorkerCount> {
     within(counts, NEAR_ENOUGH)
 }
 
-/// The least number of workers with which the step is longer than the shortest one by no more than a share.
+/// The least number of workers with which the step is longer than the shortest one by no more than a share; of
+/// those whose step is known, if there are such.
 fn within(counts: &[WorkerCount], share: f64) -> Option<&WorkerCount> {
     let least = counts.iter().map(|count| count.predicted_step_ns).min()? as f64;
-    let mut counts = counts.iter();
-    counts.find(|count| count.predicted_step_ns as f64 <= least * (1.0 + share))
+    let near = |count: &&WorkerCount| count.predicted_step_ns as f64 <= least * (1.0 + share);
+    let mut known = counts.iter().filter(|of| of.at_most_step_ns.is_none());
+    known.find(near).or_else(|| counts.iter().find(near))
 }
 
 #[cfg(test)]

@@ -42,7 +42,8 @@ impl Costs<'_> {
         let (mut at_least, mut at_most) = (short.predicted_step_ns, step);
         // Workers read while the trainer is at work: one is another thing than none.
         if readers <= reading.made.workers && !reading.in_process {
-            at_least = as_it_is(at_least);
+            // Fewer workers are not faster.
+            at_least = as_it_is(at_least).max(step);
             at_most = as_it_is(self.count(workers, other + most).predicted_step_ns);
         } else if reading.disk.known().reach().is_none() {
             at_least = as_it_is(at_least.min(modelled)).max(self.rest.get().min(step));
