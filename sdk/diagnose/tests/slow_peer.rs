@@ -94,3 +94,11 @@ fn a_server_that_is_at_its_limit_is_not_asked_by_more_workers() {
     let least = eight.map_or(now, |eight| eight.predicted_step_ns as f64);
     assert!(least > now * 0.9, "{report}");
 }
+
+#[test]
+fn of_workers_that_asked_at_once_it_is_not_said_that_a_server_has_no_limit() {
+    let (report, _) = run(FREE, 2);
+    let told =
+        "goes on with more workers at once as it did up to 2, the other if they get no more of it";
+    assert!(words(&report).contains(told), "{report}");
+}

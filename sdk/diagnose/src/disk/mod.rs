@@ -173,6 +173,8 @@ impl Disk {
         match self.slowing {
             _ if self.held_back => Known::HeldBack,
             Slowing { least, .. } if least >= LIMIT => Known::AtLimit,
+            // What waits at a peer is not seen there: of two that take turns each may seem not to wait for the other.
+            _ if self.source == Source::Peer => Known::UpTo(most),
             Slowing { most: high, .. } if high <= SCALES && most > 1 => Known::Scales(most),
             _ => Known::UpTo(most),
         }
