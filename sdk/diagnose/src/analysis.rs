@@ -17,7 +17,7 @@ use crate::verdict::Beside;
 use crate::waits::Waits;
 use crate::window::{Trainer, Window, total, window};
 use crate::workers::{Hand, shortage};
-use crate::{evidence, loaders, ranks, taken, verdict, workers};
+use crate::{ending, evidence, loaders, ranks, taken, verdict, workers};
 use gpustall_trace::{Interval, Nanos, State, Trace, TraceTime};
 use std::collections::BTreeMap;
 
@@ -117,6 +117,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
         rules: RULES.to_owned(),
         name: trace.meta.name.clone(),
         verdict: String::new(),
+        ended: String::new(),
         evidence: evidence::evidence(timeline, devices, &loaders),
         finished: trace.meta.state == State::Finished,
         window_start_ns: window.span.start.as_nanos(),
@@ -164,6 +165,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
     report.notes.extend(handed_on.as_ref().map(HandedOn::note));
     let handed_on = handed_on.filter(|of| !of.watched);
+    report.ended = ending::ending(&report.faults, trace.meta.exit_code);
     let beside = Beside { handed_on, cut_off };
     report.verdict = verdict::verdict(&report, steps.count, judges, &beside);
     report

@@ -188,7 +188,8 @@ pub(crate) fn worker_limit(
             Remedy::with_workers(text, best.workers)
         }
         None if facts.kernel.disk_is_limit() => format!(
-            "{cheaper}. More workers would make no step shorter: they get no more of the disk."
+            "{cheaper}. More workers would make no step shorter: they get no more of {}.",
+            facts.disk().map_or("the disk", |disk| disk.source.noun())
         )
         .into(),
         None if facts.crowded => facts.no_more(cheaper).unwrap_or_default().into(),

@@ -1,5 +1,5 @@
-//! Who had a CPU, or ended a wait, told apart as a user would: the threads of the job one by one, other
-//! programs as a whole.
+//! Who had a CPU, or ended a wait, told apart as a user would: the threads of the job one by one, each other
+//! program as a whole; in words each kind of them together.
 
 use crate::links::percent;
 use crate::threads::{Program, Who, tid_of};
@@ -15,10 +15,13 @@ const OWN_NAMES: &str = "gpustall";
 /// What ended a wait, where no thread did.
 const NOBODY: [&str; 3] = [waker::TIMER, waker::DEVICE, waker::KERNEL];
 
-/// Who had the CPUs for this share of the time is told; who had less, beside others.
+/// Who had the CPUs for this share of the time is told; who had less, beside others:
 const MOST: f64 = 0.5;
 
-/// And not who had less than this.
+/// who had them for this, beside whoever had them for longer;
+const MUCH: f64 = 0.25;
+
+/// and not who had less than this.
 const SOME: f64 = 0.1;
 
 /// What a culprit is to the job.
@@ -169,20 +172,17 @@ pub(crate) fn in_words(
     whole: Nanos,
 ) -> Option<String> {
     let culprits = culprits(timeline, of);
-    // Other programs stand for themselves, what is the job's or gpustall's for all of its kind.
-    let mut parts: BTreeMap<(Kind, usize), Vec<&Culprit>> = BTreeMap::new();
-    for (at, culprit) in culprits.iter().enumerate() {
-        let part = match culprit.kind {
-            Kind::Program => at,
-            _ => 0,
-        };
-        parts.entry((culprit.kind, part)).or_default().push(culprit);
+    // Each kind as a whole: several small programs may have more of the CPUs than the workers, or less.
+    let mut parts: BTreeMap<Kind, Vec<&Culprit>> = BTreeMap::new();
+    for culprit in &culprits {
+        parts.entry(culprit.kind).or_default().push(culprit);
     }
     let share = |part: &Vec<&Culprit>| part.iter().map(|of| of.ns).sum::<Nanos>().share_of(whole);
     let mut parts: Vec<(String, f64)> = parts.values().map(|of| (noun(of), share(of))).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (first, rest) = parts.split_first()?;
-    let second = rest.first().filter(|of| first.1 < MOST && of.1 >= SOME);
+    let second = rest.first();
+    let second = second.filter(|of| of.1 >= MUCH || (first.1 < MOST && of.1 >= SOME));
     let told = first.1 + second.map_or(0.0, |of| of.1);
     if told < MOST / 2.0 {
         return None;
@@ -216,11 +216,22 @@ fn noun(of: &[&Culprit]) -> String {
         (Some(Kind::Recording), _) => "gpustall itself, as the cost of recording".to_owned(),
         (Some(Kind::Kernel), _) => "threads of the kernel".to_owned(),
         // Of another user the sidecar says no name.
-        (Some(Kind::Program), _)
+        (Some(Kind::Program), false)
             if listed.starts_with("another ") || listed.starts_with(NO_NAME[0]) =>
         {
             listed
         }
+        (Some(Kind::Program), true) => match most(of) {
+            Some(name) => format!("other programs, most of all {name}"),
+            None => format!("other programs, {listed}"),
+        },
         (Some(Kind::Program) | None, _) => format!("another program, {listed}"),
     }
+}
+
+/// The one with more than half of what they have together; the first has the most.
+fn most(of: &[&Culprit]) -> Option<String> {
+    let all: Nanos = of.iter().map(|of| of.ns).sum();
+    let first = of.first().filter(|first| first.ns.share_of(all) > MOST)?;
+    Some(first.label())
 }

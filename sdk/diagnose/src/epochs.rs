@@ -10,6 +10,7 @@ use crate::cause::Cause;
 use crate::charge::{Source, Stall};
 use crate::events::LoaderKey;
 use crate::finding::{Run, group_of};
+use crate::own_steps::OwnSteps;
 use crate::remedy::Facts;
 use crate::steps::Prediction;
 use crate::worker_counts::enough;
@@ -27,11 +28,11 @@ impl Run<'_> {
     pub(crate) fn of_short_epochs(
         &self,
         facts: &mut Facts<'_>,
-        loader: Option<LoaderKey>,
+        (loader, own): (Option<LoaderKey>, Option<&OwnSteps>),
         stalls: &[&Stall],
     ) -> Option<Prediction> {
         let usual = facts.rest;
-        facts.rest = self.steady_without_wait(loader);
+        facts.rest = self.steady_without_wait(loader, own);
         let Some(batches) = facts.short_epoch() else {
             facts.rest = usual;
             return None;
@@ -45,9 +46,13 @@ impl Run<'_> {
         // What is compiled as a job begins is not there again in a longer one, which has the same epochs.
         let compiled: Nanos = self.compiling().map(|stall| stall.lost).sum();
         let time = self.device - compiled;
-        let mut without = self.steps.over_all(stalls, time)?;
-        without.but_compiling = compiled > Nanos::ZERO;
-        let least = self.steps.over_all(&later, time);
+        let over_all = |stalls: &[&Stall]| match own {
+            Some(own) => own.over_all(stalls),
+            None => self.steps.over_all(stalls, time),
+        };
+        let mut without = over_all(stalls)?;
+        without.but_compiling = compiled > Nanos::ZERO && own.is_none();
+        let least = over_all(&later);
         facts.short = Some(batches);
         facts.reached = Some(without.step);
         facts.least = match facts.in_process {
@@ -60,23 +65,37 @@ impl Run<'_> {
     /// Mean steady step without any wait for this loader: without all time in its calls, whatever that is
     /// charged to, but with that in its sampler, which stays with any number of workers. `None` if most of
     /// that time lies in other steps, which then say more.
-    pub(crate) fn step_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+    pub(crate) fn step_without_wait(
+        &self,
+        loader: Option<LoaderKey>,
+        own: Option<&OwnSteps>,
+    ) -> Option<Nanos> {
         let waits = self.waits_for(loader);
         let waits: Vec<&Stall> = waits.iter().map(Cow::as_ref).collect();
-        let steps = self.steps.without(self.trainers, &waits, self.device)?;
+        let steps = match own {
+            Some(own) => own.without(&waits)?,
+            None => self.steps.without(self.trainers, &waits, self.device)?,
+        };
         steps.steady.then_some(steps.predicted)
     }
 
     /// The same, wherever most of that time lies, and without what was compiled; `None` if the steps are not of
     /// this loader.
-    fn steady_without_wait(&self, loader: Option<LoaderKey>) -> Option<Nanos> {
+    fn steady_without_wait(
+        &self,
+        loader: Option<LoaderKey>,
+        own: Option<&OwnSteps>,
+    ) -> Option<Nanos> {
         let mut steps = self.trainers.iter().flat_map(|trainer| &trainer.steps);
         let known = steps.any(|step| Some(step.loader) == loader);
         let waits = self.waits_for(loader);
         let waits = waits.iter().map(Cow::as_ref);
         let lost: Vec<&Stall> = waits.chain(self.compiling()).collect();
         let without = || self.steps.steady_without(self.trainers, &lost);
-        known.then(without).flatten()
+        match own {
+            Some(own) => own.steady_without(&lost),
+            None => known.then(without).flatten(),
+        }
     }
 
     /// What is lost as kernels are compiled and loaded.

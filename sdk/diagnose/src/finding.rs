@@ -130,7 +130,12 @@ impl Run<'_> {
             return None;
         }
         let in_process = cause.is_data() && stalls.iter().all(|stall| self.in_process(stall));
-        let mut prediction = self.steps.without(self.trainers, stalls, self.device);
+        let own = self.own_steps(loader);
+        let mut prediction = match &own {
+            Some(own) => own.without(stalls),
+            None => self.steps.without(self.trainers, stalls, self.device),
+        };
+        let steps = own.as_ref().map_or(self.steps, |own| &own.steps);
         let mut least = String::new();
         let devices: BTreeSet<usize> = stalls.iter().map(|stall| stall.device).collect();
         let accounts = || devices.iter().filter_map(|&i| self.accounts.get(i));
@@ -240,9 +245,9 @@ impl Run<'_> {
             slow_worker,
             sampled,
             crowded,
-            rest: self.step_without_wait(makers),
+            rest: self.step_without_wait(makers, own.as_ref()),
             step: prediction.as_ref().map(|p| p.step),
-            reached: (self.steps.steady.count > 0).then_some(Nanos::new(self.steps.steady.mean_ns)),
+            reached: (steps.steady.count > 0).then_some(Nanos::new(steps.steady.mean_ns)),
             least: Nanos::ZERO,
             short: None,
             by_makers: tally.total(on_worker).share_of(lost),
@@ -250,7 +255,7 @@ impl Run<'_> {
             counts_if_free: Vec::new(),
         };
         if facts.depends_on_workers() {
-            let short = || self.of_short_epochs(&mut facts, loader, stalls);
+            let short = || self.of_short_epochs(&mut facts, (loader, own.as_ref()), stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));
                 facts.step = Some(over_all.step);
@@ -265,7 +270,7 @@ impl Run<'_> {
                 false => 1.0 - sampled.share,
             });
         }
-        facts.kernel.disk = facts.disk().map(|disk| disk.known());
+        facts.kernel.disk = facts.disk();
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
         if !cause.is_batch() {
             (facts.counts, facts.counts_if_free) = Default::default();

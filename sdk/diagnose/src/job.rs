@@ -23,7 +23,7 @@ pub const HANG_FACTOR: u64 = 3;
 const PIPELINE: &str = "data pipeline";
 
 /// What follows from an exception that ended the run.
-const ENDED: &str = "the run ended with it";
+pub(crate) const ENDED: &str = "the run ended with it";
 
 /// No more faults, and no more unfinished slices, than this are listed.
 pub const MAX_LISTED: usize = 20;
@@ -102,11 +102,10 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
     let last = last
         .chain(timeline.steps.iter().map(|step| step.span.start))
         .max();
-    let ends = panicked.is_none()
-        && trainers.contains(&instant.track)
-        && last.is_some_and(|last| instant.at >= last);
-    let worker = !trainers.contains(&instant.track)
-        && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
+    let trains = trainers.contains(&instant.track);
+    let ends = flag(&instant.args, timeline.names.key.ended_run)
+        || (panicked.is_none() && trains && last.is_some_and(|last| instant.at >= last));
+    let worker = !trains && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
     if Some(instant.cat) == timeline.names.cat.oom_kill {
         return Fault {
             at_ns: instant.at.as_nanos(),
@@ -114,6 +113,7 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
             stage: None,
             message: "the kernel killed it for want of memory".to_owned(),
             consequence: "give the job more memory, or let it use less".to_owned(),
+            ended_run: trains,
         };
     }
     let message = match text(&instant.args, timeline.names.key.message) {
@@ -133,12 +133,8 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
             false => "",
         }
         .to_owned(),
+        ended_run: ends,
     }
-}
-
-/// Whether a fault is only how the run ended: whoever ran it knows.
-pub(crate) fn ended_the_run(fault: &Fault) -> bool {
-    fault.consequence == ENDED
 }
 
 fn stage_name(kind: StageKind) -> &'static str {

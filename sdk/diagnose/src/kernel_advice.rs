@@ -1,8 +1,8 @@
 //! What to change where the scheduler names the cause.
 
 use crate::cause::Cause;
-use crate::culprits::{Kind, culprits};
-use crate::disk::Known;
+use crate::culprits::{Culprit, Kind, culprits};
+use crate::disk::{Disk, Known, Source};
 use crate::framework::Framework::{self, Burn, PyTorch};
 use crate::framework::uses_sdk;
 use crate::links::percent;
@@ -18,6 +18,9 @@ const OWN_MIN_SHARE: f64 = 0.5;
 
 /// Another one is named that had the CPU for at least this share of that time.
 const HOLDER_MIN_SHARE: f64 = 0.25;
+
+/// The class of a wait for no more than time to pass.
+const SLEEP: &str = "sleep";
 
 /// What the kernel's evidence of a finding says that the advice depends on.
 #[derive(Debug, Clone, Default)]
@@ -36,12 +39,14 @@ pub(crate) struct KernelSigns {
     timed_out: bool,
     /// What most of the blocked time was for.
     blocked: Option<BlockedOn>,
+    /// Whether that is sleep.
+    sleeps: bool,
     /// Whether the kernel freed memory for the threads, rather than only mapping it.
     reclaims: bool,
     /// The program's own words for a mark that names a place in the next recording.
     mark: Option<&'static str>,
-    /// What is known of the disk with more readers at once, where batches wait for one.
-    pub(crate) disk: Option<Known>,
+    /// The disk, or the other end of a connection, where batches wait for one.
+    pub(crate) disk: Option<Disk>,
 }
 
 impl KernelSigns {
@@ -73,13 +78,14 @@ impl KernelSigns {
                 .first()
                 .filter(|of| !matches!(of.kind, Kind::Kernel | Kind::Recording))
                 .filter(|of| of.ns.share_of(locks) >= HOLDER_MIN_SHARE)
-                .map(|of| of.name.clone()),
+                .map(introduced),
             timed_out: wakers.first().is_some_and(|of| {
                 of.kind == Kind::Kernel
                     && of.name == waker::TIMER
                     && of.ns.share_of(locks) >= HOLDER_MIN_SHARE
             }),
             blocked: most.map(|((on, ..), _)| *on),
+            sleeps: most.is_some_and(|((_, class, _), _)| timeline.trace.text(*class) == SLEEP),
             reclaims: reclaims.into_iter().any(|lane| !lane.memory.is_empty()),
             mark: match uses_sdk(timeline) {
                 true => Some("instrument::phase"),
@@ -91,9 +97,10 @@ impl KernelSigns {
         }
     }
 
-    /// Whether more readers get no more of the disk.
+    /// Whether more readers get no more of it.
     pub(crate) fn disk_is_limit(&self) -> bool {
-        matches!(self.disk, Some(Known::HeldBack | Known::AtLimit))
+        let known = self.disk.map(|disk| disk.known());
+        matches!(known, Some(Known::HeldBack | Known::AtLimit))
     }
 
     /// Whether the job's own workers are who had the CPU.
@@ -149,6 +156,14 @@ pub(crate) fn advice(
 
 fn io(framework: Framework, signs: &KernelSigns) -> String {
     if signs.blocked == Some(BlockedOn::Peer) {
+        let is_peer = signs.disk.is_some_and(|of| of.source == Source::Peer);
+        if is_peer && signs.disk_is_limit() {
+            return "more workers do not help: the other end of the connection is at its limit, and more workers at \
+                    once get no more of it. Have more of it (another process or host that serves), give it less to \
+                    do for an item, ask for a whole batch at once, or keep what it sends on a local disk or in \
+                    memory."
+                .to_owned();
+        }
         let more = match framework {
             Burn => ".num_workers(n)",
             PyTorch => "num_workers and prefetch_factor",
@@ -163,7 +178,8 @@ fn io(framework: Framework, signs: &KernelSigns) -> String {
         Burn => "keep the items in memory (InMemDataset)",
         PyTorch => "keep the data in memory",
     };
-    let more = match (signs.disk, framework) {
+    let disk = signs.disk.filter(|of| of.source == Source::Disk);
+    let more = match (disk.map(|disk| disk.known()), framework) {
         (Some(Known::HeldBack), _) => {
             return format!(
                 "more workers do not help: something holds the reads back before they reach the disk, as a \
@@ -285,6 +301,15 @@ fn preempted(framework: Framework, signs: &KernelSigns, workers: &Workers) -> St
     )
 }
 
+/// Who is waited for, and what that is to the job.
+fn introduced(of: &Culprit) -> String {
+    // A thread whose process is not known counts as another program.
+    match of.kind {
+        Kind::Job => format!("{}, another thread of the job,", of.name),
+        _ => of.name.clone(),
+    }
+}
+
 fn blocked(framework: Framework, signs: &KernelSigns) -> String {
     let what = match signs.blocked {
         // CPython's threads wait for its interpreter 5 ms at a time.
@@ -311,6 +336,16 @@ fn blocked(framework: Framework, signs: &KernelSigns) -> String {
         }
         Some(BlockedOn::Peer) => {
             "talk to the other end on a thread of its own, not in the step".to_owned()
+        }
+        _ if signs.sleeps => {
+            let sleep = match framework {
+                Burn => "std::thread::sleep",
+                PyTorch => "time.sleep",
+            };
+            format!(
+                "find the call in which it sleeps ({sleep}, or a client that tries again after a while or keeps \
+                 to a rate), and do not make it in the step"
+            )
         }
         _ => "find what it waits for".to_owned(),
     };

@@ -1,6 +1,6 @@
 //! The loaders of a run: what their batches cost to make and to wait for.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, Source};
 use crate::events::{LoaderKey, Role, Wait};
 use crate::framework::Framework;
 use crate::maker::{Maker, maker};
@@ -47,7 +47,8 @@ pub(crate) struct LoaderFacts {
     /// Mean time in them in which their thread was ready and waited for a CPU; `None` unless all of
     /// them say it.
     pub(crate) production_ready: Option<Nanos>,
-    /// Mean time in them in which their thread waited for a file, as the scheduler saw it.
+    /// Mean time in them in which their thread waited for a file, as the scheduler saw it; or for whoever is at
+    /// the other end of a connection, where that is more.
     pub(crate) production_read: Nanos,
     /// What that says about the disk.
     pub(crate) disk: Option<Disk>,
@@ -135,7 +136,7 @@ fn loader(
     let (mut cpu, mut cpu_known) = (Nanos::ZERO, true);
     let (mut ready, mut ready_known) = (Nanos::ZERO, true);
     let mut collate = Nanos::ZERO;
-    let (mut read, mut tracks) = (Nanos::ZERO, BTreeSet::new());
+    let (mut read, mut asked, mut tracks) = (Nanos::ZERO, Nanos::ZERO, BTreeSet::new());
     let mut recorded = Recorded::default();
     for wait in waits {
         let maker = maker(timeline, wait);
@@ -158,6 +159,7 @@ fn loader(
             ready_known &= spent.ready.is_some() || stage.unfinished;
             ready += spent.ready.unwrap_or_default();
             read += spent.read;
+            asked += spent.asked;
             tracks.insert(stage.track);
             whole &= !stage.unfinished;
         }
@@ -180,6 +182,11 @@ fn loader(
             );
         }
     }
+    // Of both, what they wait for more is what may be the limit.
+    let (source, read) = match asked > read {
+        true => (Source::Peer, asked),
+        false => (Source::Disk, read),
+    };
     let epochs: BTreeSet<Option<u64>> = waits.iter().map(|wait| wait.epoch).collect();
     LoaderFacts {
         key,
@@ -204,7 +211,7 @@ fn loader(
         production_cpu: (made > 0 && cpu_known).then(|| mean(cpu, made)),
         production_ready: (made > 0 && ready_known).then(|| mean(ready, made)),
         production_read: mean(read, made.max(1)),
-        disk: Disk::of(timeline, judged, &tracks, made),
+        disk: Disk::of(source, timeline, judged, &tracks, made),
     }
 }
 
@@ -215,6 +222,8 @@ struct Spent {
     ready: Option<Nanos>,
     /// Blocked on a file, as the scheduler saw it.
     read: Nanos,
+    /// Blocked on whoever is at the other end of a connection.
+    asked: Nanos,
 }
 
 fn spent(timeline: &Timeline<'_>, stage: &Stage) -> Spent {
@@ -222,17 +231,20 @@ fn spent(timeline: &Timeline<'_>, stage: &Stage) -> Spent {
         cpu: stage.cpu,
         ready: stage.runnable,
         read: Nanos::ZERO,
+        asked: Nanos::ZERO,
     };
     let Some(lane) = timeline.lane(stage.track) else {
         return itself;
     };
-    let (mut ran, mut waited, mut read) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+    let (mut ran, mut waited) = (Nanos::ZERO, Nanos::ZERO);
+    let (mut read, mut asked) = (Nanos::ZERO, Nanos::ZERO);
     for stretch in lane.during(stage.span) {
         match stretch.state {
             ThreadState::Unknown => return itself,
             ThreadState::Running => ran += stretch.span.len(),
             ThreadState::WaitsForCpu => waited += stretch.span.len(),
             ThreadState::Blocked(BlockedOn::File) => read += stretch.span.len(),
+            ThreadState::Blocked(BlockedOn::Peer) => asked += stretch.span.len(),
             ThreadState::Blocked(_) => {}
         }
     }
@@ -240,6 +252,7 @@ fn spent(timeline: &Timeline<'_>, stage: &Stage) -> Spent {
         cpu: Some(ran),
         ready: Some(waited),
         read,
+        asked,
     }
 }
 

@@ -202,18 +202,14 @@ impl Facts<'_> {
     }
 
     fn assumed_of_disk(&self) -> String {
-        let disk = self.disk();
+        let disk = self.disk().filter(|_| !self.counts.is_empty());
         let open = self
             .counts
             .iter()
             .any(|count| count.at_most_step_ns.is_some());
-        match disk
-            .filter(|_| !self.counts.is_empty())
-            .map(|disk| disk.known())
-        {
-            Some(known) => known.in_words(open),
-            None => String::new(),
-        }
+        disk.map_or(String::new(), |disk| {
+            disk.known().in_words(disk.source, open)
+        })
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn cheaper(facts: &Facts<'_>) -> &'static str {
 const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch to the next, and their \
     open files and imports with them; fewer workers start sooner. Where they are spawned, each imports \
     the main module anew: keep what only training needs out of it. Open files and build indexes when \
-    the data set is made, not with the first item.";
+    the data set is made, not in worker_init_fn or with the first item.";
 
 const KEPT: &str = "persistent_workers=True keeps the workers from one epoch to the next";
 

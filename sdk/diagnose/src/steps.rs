@@ -129,7 +129,7 @@ fn sum(stalls: &[&Stall]) -> Nanos {
 }
 
 /// The step in which a stall begins.
-fn step_of(steps: &[Step], stall: &Stall) -> Option<usize> {
+pub(crate) fn step_of(steps: &[Step], stall: &Stall) -> Option<usize> {
     let start = stall.start();
     let at = steps
         .partition_point(|step| step.span.start <= start)
@@ -144,6 +144,8 @@ pub(crate) struct Prediction {
     pub(crate) predicted: Nanos,
     /// Whether the means are over steady steps; else over the whole window, by its steps.
     pub(crate) steady: bool,
+    /// Whether the steps are those of one loader among several.
+    pub(crate) own: bool,
     /// Whether time in which kernels were compiled or loaded is left out of the whole window.
     pub(crate) but_compiling: bool,
 }
@@ -199,10 +201,16 @@ impl Steps {
                 step,
                 predicted: step - self.steady_loss(&steady),
                 steady: true,
+                own: false,
                 but_compiling: false,
             });
         }
         self.over_all(stalls, device)
+    }
+
+    /// Device time of all steps.
+    pub(crate) fn device_time(&self) -> Nanos {
+        Nanos::new(self.time.get().saturating_mul(self.devices))
     }
 
     /// The same over all steps: device time of the window per step.
@@ -213,6 +221,7 @@ impl Steps {
             step,
             predicted: step - mean(sum(stalls), count),
             steady: false,
+            own: false,
             but_compiling: false,
         })
     }

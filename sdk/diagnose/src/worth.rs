@@ -40,6 +40,8 @@ pub(crate) fn worth(
         return Worth::default();
     };
     let mean = match (without.steady, without.but_compiling) {
+        (true, _) if without.own => "mean of this loader's own steady steps",
+        (false, _) if without.own => "time of this loader's own loops per step",
         (true, _) => "mean of the steady steps",
         (false, false) => "time of the whole window per step",
         (false, true) => "time of the whole window per step, but for what was compiled and loaded",
@@ -65,8 +67,10 @@ pub(crate) fn worth(
             let step = Nanos::new(count.predicted_step_ns);
             let with = |workers, have| {
                 let open = match count.at_most_step_ns {
-                    Some(_) => ", by what the disk gives them",
-                    None => "",
+                    Some(_) => facts.disk().map_or(String::new(), |disk| {
+                        format!(", by what {} gives them", disk.source.noun())
+                    }),
+                    None => String::new(),
                 };
                 format!("{}{open}; {mean}", with(workers, have))
             };

@@ -4,8 +4,8 @@ mod common;
 
 use common::{Builder, V};
 use gpustall_diagnose::{Report, diagnose};
-use gpustall_trace::TrackId;
 use gpustall_trace::vocab::{arg, cat, kind};
+use gpustall_trace::{TrackId, Value};
 
 /// Twenty steps of 10 ms with `wait` of it; then one more call of `next()` of `last`, which gives an error.
 fn interrupted(wait: u64, last: u64, more: impl FnOnce(&mut Builder, TrackId, u64)) -> Report {
@@ -38,8 +38,14 @@ fn an_interrupt_in_the_last_next_is_told_and_no_verdict() {
                    the run ended";
     assert_eq!(report.verdict, verdict);
     let text = report.to_string().replace("\n        ", " ");
-    let note = "note    main at 340 ms: next() raised an exception (the run ended with it)";
-    assert!(text.contains(note), "{text}");
+    let second = text
+        .lines()
+        .skip(1)
+        .find(|line| line.starts_with("the run"));
+    let ended = "the run ended with an error, main at 340 ms: next() raised an exception";
+    assert_eq!(second, Some(ended), "{text}");
+    assert_eq!(report.ended, ended);
+    assert_eq!(text.matches("raised an exception").count(), 1, "{text}");
     assert_eq!(report.loaders[0].batches, 20);
     // What it waited for stays charged.
     assert!(report.charges_ns["data"] >= 40_000_000);
@@ -60,4 +66,42 @@ fn starvation_before_an_interrupt_is_still_found() {
     let report = interrupted(5_000, 2_000, |_, _, _| {});
     let verdict = "mlp: 38 % of the window is data wait; main waits in next()";
     assert!(report.verdict.starts_with(verdict), "{report}");
+}
+
+/// Twenty steps, after half of which a thread that takes no batches fails. `ends` says whether the run ended so.
+fn failed(ends: bool) -> Report {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    for step in 0..20 {
+        let at = 100_000 + step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.wait(main, "train", (0, step), None, (at, at + 5_000));
+    }
+    let thread = b.thread(105, "backward");
+    b.fault(thread, 200_000, "RuntimeError: out of memory");
+    b.trace.meta.exit_code = Some(u8::from(ends));
+    if ends {
+        let key = b.trace.strings.intern(arg::ENDED_RUN);
+        let instant = b.trace.instants.last_mut().expect("the fault");
+        let mut args = instant.args.to_vec();
+        args.push((key, Value::Bool(true)));
+        instant.args = args.into();
+    }
+    diagnose(&b.build(300_000))
+}
+
+#[test]
+fn what_is_known_to_have_ended_the_run_is_told_below_the_verdict_and_costs_nothing() {
+    let (goes_on, ended) = (failed(false), failed(true));
+    let fault = "mlp: backward: RuntimeError: out of memory; ";
+    assert!(goes_on.verdict.starts_with(fault), "{goes_on}");
+    assert_eq!(goes_on.ended, "", "{goes_on}");
+    let verdict = goes_on
+        .verdict
+        .replace("backward: RuntimeError: out of memory; ", "");
+    assert_eq!(ended.verdict, verdict, "{ended}");
+    assert_eq!(ended.charges_ns, goes_on.charges_ns);
+    let told =
+        "the run ended with an error, backward at 200 ms: RuntimeError: out of memory; exit code 1";
+    assert_eq!(ended.ended, told, "{ended}");
 }

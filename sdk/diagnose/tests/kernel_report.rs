@@ -137,7 +137,9 @@ fn an_oom_kill_is_a_fault_of_the_run() {
     b.trace.instants[0].cat = oom;
     let report = diagnose(&b.build(END));
     assert!(
-        report.verdict.contains("killed it for want of memory"),
+        report.ended.ends_with(
+            "the kernel killed it for want of memory (give the job more memory, or let it use less)"
+        ),
         "{report}"
     );
 }

@@ -111,7 +111,9 @@ fn a_trainer_that_is_blocked_outside_of_the_loader_is_blocked_unless_the_phase_i
         .iter()
         .find(|f| f.cause == Cause::HostBlocked);
     assert!(
-        finding.is_some_and(|f| f.remedy.starts_with("logger is who")),
+        finding.is_some_and(|f| f
+            .remedy
+            .starts_with("logger, another thread of the job, is who")),
         "{report}"
     );
 }
@@ -254,7 +256,10 @@ fn a_wait_is_for_the_thread_that_ends_it_and_for_none_if_that_is_the_kernel_or_o
         finding.expect("it is one").remedy.clone()
     };
     let own = remedy(&|_| ("logger".to_owned(), 700, common::PID.0));
-    assert!(own.starts_with("logger is who it waits for"), "{own}");
+    assert!(
+        own.starts_with("logger, another thread of the job, is who it waits for"),
+        "{own}"
+    );
     let kernel = remedy(&|_| ("kworker/0:1".to_owned(), 33, 2));
     assert!(kernel.starts_with("find the lock"), "{kernel}");
     let many = remedy(&|step| {

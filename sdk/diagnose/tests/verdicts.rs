@@ -2,6 +2,7 @@
 
 mod common;
 
+use common::kernel::blocked;
 use common::{Builder, V, with_workers};
 use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::{arg, cat};
@@ -161,4 +162,42 @@ fn what_was_open_when_the_run_ended_is_told_only_if_it_took_longer_than_others()
             "{report}"
         );
     }
+}
+
+/// Ten epochs, at the start of each of which a worker sleeps for 45 ms before it makes a batch.
+#[test]
+fn what_a_worker_does_before_its_first_batch_is_no_nothing() {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "worker-0");
+    let mut at = 100_000;
+    for epoch in 0..10 {
+        for step in 0..10 {
+            let batch = epoch * 10 + step;
+            let wait = if step == 0 { 50_000 } else { 100 };
+            let made = at + wait;
+            b.step("train", epoch, step, 100, (at, made + 5_000));
+            b.wait(main, "train", (epoch, step), Some((batch, 101)), (at, made));
+            b.stage(
+                worker,
+                cat::DATA_GET,
+                batch,
+                None,
+                (made - 1_000, made - 10),
+            );
+            if step == 0 {
+                b.off(
+                    101,
+                    blocked("sleep", "hrtimer_nanosleep"),
+                    (at, made - 5_000),
+                );
+            }
+            at = made + 5_000;
+        }
+    }
+    b.watch(101, (0, at), &[]);
+    let report = diagnose(&b.build(at));
+    let verdict = "main waits for worker-0, which spends it in what it does before its first batch, blocked in \
+                   sleep (hrtimer_nanosleep)";
+    assert!(report.verdict.ends_with(verdict), "{report}");
 }

@@ -178,17 +178,46 @@ fn who_has_no_name_is_told_in_words() {
 }
 
 #[test]
-fn a_verdict_names_two_where_none_has_the_cpus_for_most_of_the_time() {
+fn a_verdict_names_two_kinds_where_none_has_the_cpus_for_most_of_the_time() {
+    let pool = ("pool-1", 701, common::PID.0);
     let of = [
         ("one", 900, 900),
+        pool,
         ("two", 910, 910),
-        ("three", 920, 920),
-        ("two", 910, 910),
-        ("one", 900, 900),
+        ("ksoftirqd/0", 14, 2),
+        ("gpustall-sidecar", 930, 930),
     ];
     let report = held_in_turn(&of);
-    let verdict = "held by another program, one, for 40 % of that time, and by another program, two, for 40 %";
+    let verdict = "held by other programs, one and two, for 40 % of that time, and by another thread \
+                   of the job, pool-1, for 20 %";
     assert!(report.verdict.ends_with(verdict), "{report}");
+}
+
+#[test]
+fn other_programs_are_summed_as_the_threads_of_the_job_are_and_the_larger_is_named_first() {
+    // Two threads of the job have 40 % together, and three programs 60 %, none of them more than 20 %.
+    let of = [
+        ("pool-1", 701, common::PID.0),
+        ("cargo", 900, 900),
+        ("pool-2", 702, common::PID.0),
+        ("make", 910, 910),
+        ("stress", 920, 920),
+    ];
+    let report = held_in_turn(&of);
+    let by = "other programs, cargo, make and 1 more, for 60 % of that time, and by other threads of the job, \
+              pool-1 and pool-2, for 40 %";
+    assert_eq!(report.findings[0].held_by, by, "{report}");
+
+    let of = [
+        ("stress", 920, 920),
+        ("pool-1", 701, common::PID.0),
+        ("make", 910, 910),
+        ("stress", 921, 921),
+        ("stress", 922, 922),
+    ];
+    let report = held_in_turn(&of);
+    let by = "other programs, most of all stress (3 threads), for 80 % of that time";
+    assert_eq!(report.findings[0].held_by, by, "{report}");
 }
 
 #[test]
@@ -215,7 +244,7 @@ fn a_thread_is_of_the_process_that_had_its_id_last_whoever_saw_it_there() {
         let finding = findings.find(|of| of.cause == Cause::DataContended);
         let held_by = &finding.expect("it is one").held_by;
         assert!(
-            held_by.starts_with("another program, cargo (2 threads)"),
+            held_by.starts_with("other programs, most of all cargo (2 threads)"),
             "{report}"
         );
     }

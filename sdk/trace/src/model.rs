@@ -78,6 +78,10 @@ pub struct Meta {
     /// if it is of one process.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
+    /// What the job exited with, as a shell says it: 128 and the number of the signal where one ended it. `None`
+    /// where the recorder did not see its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_code: Option<u8>,
 }
 
 /// A process whose recording is a part of a trace.

@@ -45,7 +45,8 @@ pub mod cat {
     /// Slice on a synthetic track: recording was paused. Argument [`PROCESS`](super::arg::PROCESS) in a
     /// trace of several processes.
     pub const PAUSE: &str = "pause";
-    /// Instant: something went wrong in the job (a worker panicked). Argument `message`.
+    /// Instant: something went wrong in the job (a worker panicked). Arguments `message`, and `ended_run` where
+    /// it is known to have ended the run.
     pub const FAULT: &str = "fault";
     /// Flow from the stage that finished a batch to the wait that took it, and async slice of a
     /// batch from when it was made until it was taken. The id is the batch.
@@ -207,6 +208,8 @@ pub mod arg {
     pub const ERROR: &str = "error";
     /// What happened. Text.
     pub const MESSAGE: &str = "message";
+    /// True on what is known to have ended the process that trains.
+    pub const ENDED_RUN: &str = "ended_run";
     /// True on a slice that was left by a panic.
     pub const PANICKED: &str = "panicked";
     /// True on a slice whose end was not recorded: it ends with the recording, or with the interrupt

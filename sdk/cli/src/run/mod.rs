@@ -70,7 +70,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     }
     notes.extend(hook.absent(args));
     // Whatever happens from here on, the job's own end is what the caller gets to see.
-    if let Err(error) = report(&parts, &known, notes, &output, args.force) {
+    if let Err(error) = report(&parts, &known, (ended, notes), &output, args.force) {
         complain("error", &crate::output::describe(&error));
         complain("note", &what_is_left(parts.folder(), &known));
     } else {
@@ -101,13 +101,14 @@ fn what_is_left(parts: &Path, job: &left::Job) -> String {
 fn report(
     parts: &Parts,
     job: &left::Job,
-    notes: Vec<String>,
+    (ended, notes): (u8, Vec<String>),
     output: &Path,
     force: bool,
 ) -> anyhow::Result<()> {
     let start = MonoTime::from_nanos(job.start);
     let mut trace = parts.join(&job.name, job.pid, (start, MonotonicClock::read()))?;
     trace.meta.notes.extend(notes);
+    trace.meta.exit_code = Some(ended);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     // Of a run before, or written by the job meanwhile.

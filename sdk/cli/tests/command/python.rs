@@ -278,3 +278,48 @@ print([ends[worker.pid].get('signal', ends[worker.pid].get('code')) for worker i
         "{printed}"
     );
 }
+
+/// An exception that nobody caught is told with those that it came from; one that was caught is not.
+#[test]
+fn the_exception_that_ends_a_program_is_told() {
+    if python().is_none() {
+        return;
+    }
+    for (raises, told) in [
+        ("raise ValueError('broken')", "['ValueError: broken']"),
+        (
+            "try: int('x')\nexcept ValueError as error: raise KeyError(3) from error",
+            "['KeyError: 3', \"ValueError: invalid literal for int() with base 10: 'x'\"]",
+        ),
+        ("try: int('x')\nexcept ValueError: pass", "[]"),
+        ("sys.exit(3)", "[]"),
+    ] {
+        let folder = folder();
+        let program = format!(
+            "\
+import atexit, json, sys
+from gpustall_hook import failures, marks
+marks.mark(marks.SAMPLED, 1, 2)
+def show():
+    lines = [json.loads(line) for line in open(marks._stem + '.details')]
+    print(sum((line['uncaught']['texts'] for line in lines if 'uncaught' in line), []))
+atexit.register(show)
+atexit.register(failures.uncaught)
+{raises}"
+        );
+        let output = command()
+            .args(["run", "--no-sidecar", "-o", "x.trace.json.gz", "--"])
+            .args(["python3", "-c", &program])
+            .current_dir(folder.path())
+            .output()
+            .expect("the command starts");
+        let printed = stdout(&output);
+        assert_eq!(printed.lines().next(), Some(told), "{printed}");
+        let code = output.status.code().expect("it has one");
+        let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
+        assert_eq!(read.trace.meta.exit_code.map(i32::from), Some(code));
+        let ended =
+            format!("the run ended with an error: exit code {code}; nothing recorded says why");
+        assert_eq!(printed.contains(&ended), code > 0, "{printed}");
+    }
+}

@@ -1,4 +1,5 @@
-//! What a disk gives to more readers at once than there were, as far as a recording shows it.
+//! What a disk gives to more readers at once than there were, as far as a recording shows it; and so whoever is
+//! at the other end of a connection.
 //!
 //! A recording shows how long each read took and how many others waited for one meanwhile
 //! ([`at_once`]). From that follows whether readers hold each other up ([`slowing`]), and from that
@@ -11,11 +12,13 @@ mod closed;
 mod rate;
 mod reads;
 mod slowing;
+mod source;
 
 pub use reads::{HELD_BACK_SHARE, READ_AHEAD_REQUESTS};
 pub use slowing::{
     MIN_BATCHES, MIN_READS, MIN_SPREAD, ONE_AT_A_TIME_GAIN, REGULAR_GAP, REGULAR_SHARE,
 };
+pub(crate) use source::Source;
 
 use crate::timeline::Timeline;
 use at_once::at_once;
@@ -44,6 +47,7 @@ pub(crate) struct Disk {
     slowing: Slowing,
     /// Whether reads wait before they reach the disk.
     held_back: bool,
+    pub(crate) source: Source,
 }
 
 /// What a batch took to make, and with how many workers.
@@ -81,31 +85,39 @@ impl Known {
     }
 
     /// What is predicted with it; `open`: some steps only have bounds.
-    pub(crate) fn in_words(self, open: bool) -> String {
+    pub(crate) fn in_words(self, source: Source, open: bool) -> String {
+        let (it, askers) = (source.noun(), source.askers());
         match self {
             Self::HeldBack => "something holds the reads back before they reach the disk, so more \
                 readers at once get no more"
                 .to_owned(),
             Self::AtLimit => {
-                let limit = "the disk is at its limit: the more readers there were at once, the \
-                    longer each of them waited";
-                let fewer = "; so few were never seen: the first if they reach the limit, too, the \
-                    other if a read takes them as long as it did";
-                format!("{limit}{}", if open { fewer } else { "" })
+                let fewer = match open {
+                    true => {
+                        "; so few were never seen: the first if they reach the limit, too, the other if \
+                         each of them waits as long as it did"
+                    }
+                    false => "",
+                };
+                format!(
+                    "{it} is at its limit: the more {askers} there were at once, the longer each of \
+                     them waited{fewer}"
+                )
             }
             _ if !open => String::new(),
             Self::UpTo(1) => {
-                "the first if the disk serves more readers at once as fast as one, the \
-                other if they get no more of it: there was never more than one at once, and a \
-                recording with two workers says more"
-                    .to_owned()
+                format!(
+                    "the first if {it} serves more {askers} at once as fast as one, the \
+                     other if they get no more of it: there was never more than one at once, and a \
+                     recording with two workers says more"
+                )
             }
             Self::Scales(most) => format!(
-                "the first if the disk serves still more readers at once as well as up to {most}, \
+                "the first if {it} serves still more {askers} at once as well as up to {most}, \
                  which did not hold each other up; the other if it has a limit that was not reached"
             ),
             Self::UpTo(most) => format!(
-                "the first if the disk goes on with more readers at once as it did up to {most}, the \
+                "the first if {it} goes on with more {askers} at once as it did up to {most}, the \
                  other if they get no more of it"
             ),
         }
@@ -114,20 +126,24 @@ impl Known {
 
 impl Disk {
     /// What the reads in the stages of `tracks` say, in the `judged` time, in which so many batches
-    /// were made. `None` where no thread waited for a disk.
+    /// were made. `None` where no thread waited for it.
     pub(crate) fn of(
+        source: Source,
         timeline: &Timeline<'_>,
         judged: Interval,
         tracks: &BTreeSet<TrackId>,
         batches: u64,
     ) -> Option<Self> {
-        let reads = Reads::of(timeline, judged, tracks)?;
+        let reads = Reads::of(source, timeline, judged, tracks)?;
         let held_back = reads.held_back();
         let (spans, of_reader) = match reads.unit() {
             Unit::Waits => (&reads.waits, 1.0),
             Unit::Requests(of_reader) => (&reads.requests, of_reader),
         };
-        Some(Self::of_spans(spans, of_reader, held_back, batches))
+        Some(Self {
+            source,
+            ..Self::of_spans(spans, of_reader, held_back, batches)
+        })
     }
 
     /// From the reads themselves, of which one reader has so many at once.
@@ -147,6 +163,7 @@ impl Disk {
             most: seen.most() / of_reader,
             slowing,
             held_back,
+            source: Source::Disk,
         }
     }
 
@@ -156,6 +173,8 @@ impl Disk {
         match self.slowing {
             _ if self.held_back => Known::HeldBack,
             Slowing { least, .. } if least >= LIMIT => Known::AtLimit,
+            // What waits at a peer is not seen there: of two that take turns each may seem not to wait for the other.
+            _ if self.source == Source::Peer => Known::UpTo(most),
             Slowing { most: high, .. } if high <= SCALES && most > 1 => Known::Scales(most),
             _ => Known::UpTo(most),
         }

@@ -1,6 +1,7 @@
 //! The reads of a loader's workers: when they waited for a disk, and for which requests.
 
-use crate::rules::{BlockedOn, ThreadState};
+use super::Source;
+use crate::rules::ThreadState;
 use crate::threads::Lane;
 use crate::timeline::Timeline;
 use gpustall_trace::{Interval, Nanos, Symbol, TrackId};
@@ -29,7 +30,7 @@ pub(super) enum Unit {
 /// The reads of some threads.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// When a thread waited for a file.
+    /// When a thread waited for a file, or for a peer.
     pub(super) waits: Vec<Interval>,
     /// When a request of one of them was in flight, on the disk that had the most.
     pub(super) requests: Vec<Interval>,
@@ -43,6 +44,7 @@ pub(super) struct Reads {
 impl Reads {
     /// What the kernel saw of the stages of `tracks`, as far as they began in `judged`.
     pub(super) fn of(
+        source: Source,
         timeline: &Timeline<'_>,
         judged: Interval,
         tracks: &BTreeSet<TrackId>,
@@ -59,9 +61,12 @@ impl Reads {
             let stages = stages.iter().filter(|of| judged.contains(of.span.start));
             let first = reads.waits.len();
             for stage in stages {
-                reads.wait(lane, stage.span);
+                reads.wait(source, lane, stage.span);
             }
             let own = reads.waits.get(first..).unwrap_or_default();
+            if source == Source::Peer {
+                continue;
+            }
             reads.in_flight += in_flight(lane, own);
             for request in lane.requests.iter().filter(|of| of.reads) {
                 if judged.contains(request.span.start) && overlaps(own, request.span) {
@@ -76,10 +81,10 @@ impl Reads {
         (!reads.waits.is_empty()).then_some(reads)
     }
 
-    fn wait(&mut self, lane: &Lane, stage: Interval) {
+    fn wait(&mut self, source: Source, lane: &Lane, stage: Interval) {
         let mut last: Option<Interval> = None;
         for stretch in lane.during(stage) {
-            if stretch.state != ThreadState::Blocked(BlockedOn::File) {
+            if stretch.state != ThreadState::Blocked(source.blocks_as()) {
                 continue;
             }
             match &mut last {

@@ -37,6 +37,10 @@ pub struct Report {
     pub name: String,
     /// The result in one sentence.
     pub verdict: String,
+    /// How the run ended, in one sentence, where it ended with an error: who, what, when, and the exit code.
+    /// Empty where it is not known to have.
+    #[serde(default)]
+    pub ended: String,
     /// What was recorded, and what would say more.
     pub evidence: Evidence,
     /// Whether the recording was closed; if not, it ends where the file ends.

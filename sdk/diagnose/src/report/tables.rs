@@ -135,6 +135,9 @@ pub struct Fault {
     pub message: String,
     /// What follows from it.
     pub consequence: String,
+    /// Whether the run ended with it.
+    #[serde(default)]
+    pub ended_run: bool,
 }
 
 /// Something that had not ended when the recording did.

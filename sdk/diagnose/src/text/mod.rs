@@ -7,7 +7,7 @@ mod wrap;
 
 use crate::cause::COMPUTE;
 use crate::links::percent;
-use crate::report::{Report, Unfinished};
+use crate::report::{Fault, Report, Unfinished};
 use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
@@ -40,6 +40,9 @@ impl fmt::Display for Report {
 impl Report {
     fn write_to(&self, f: &mut String) -> fmt::Result {
         paragraph(f, "", "", &self.verdict)?;
+        if !self.ended.is_empty() {
+            paragraph(f, "", "", &self.ended)?;
+        }
         if !self.finished {
             let partial = "the recording was not finished; this covers what had been written";
             paragraph(f, "partial: ", "  ", partial)?;
@@ -215,7 +218,9 @@ impl Report {
 
     fn fmt_trouble(&self, f: &mut String) -> fmt::Result {
         let mut lines = Vec::new();
-        for fault in self.faults.iter().take(MAX_ROWS) {
+        let told = |fault: &&Fault| fault.ended_run && self.ended.contains(&fault.message);
+        let rest = self.faults.iter().filter(|fault| !told(fault));
+        for fault in rest.take(MAX_ROWS) {
             let stage = fault
                 .stage
                 .as_ref()

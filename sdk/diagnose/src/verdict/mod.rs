@@ -4,7 +4,6 @@ mod path;
 
 use crate::cause::{Cause, Severity};
 use crate::feeders::HandedOn;
-use crate::job;
 use crate::links::percent;
 use crate::report::{Finding, Report, Unfinished};
 use crate::steps::{MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS};
@@ -56,7 +55,7 @@ pub(crate) fn verdict(
     }
     // What went wrong comes before what was slow: a worker that is gone takes its batches along.
     let mut faults = report.faults.iter();
-    let name = match faults.find(|fault| !job::ended_the_run(fault)) {
+    let name = match faults.find(|fault| !fault.ended_run) {
         Some(fault) if fault.message.starts_with(&fault.thread) => {
             format!("{name}{}; ", fault.message)
         }

@@ -166,13 +166,16 @@ fn of_worker(finding: &Finding, chain: &Chain<'_>, (trainer, at): (&str, usize))
     let Some((stage_at, stage)) = chain.largest(at) else {
         return head;
     };
+    let starts = finding.cause == Cause::DataStartup && named(&stage.what, PieceKind::Idle);
     let busy = match named(&stage.what, PieceKind::Idle) {
+        true if starts => "what it does before its first batch",
         true => "nothing that was recorded",
         false => &stage.what,
     };
     let state = match finding.cause {
         Cause::DataIo | Cause::DataLock => chain.state(stage_at, |what| what.starts_with(BLOCKED)),
         Cause::DataMemory => chain.state(stage_at, |what| !what.starts_with(READY)),
+        _ if starts => chain.state(stage_at, |_| true),
         _ => None,
     };
     let state = state.map_or(String::new(), |link| format!(", {}", link.what));

@@ -33,7 +33,7 @@ pub enum V<'a> {
 /// A trace in the making.
 pub struct Builder {
     pub trace: Trace,
-    steps: TrackId,
+    pub steps: TrackId,
     /// Nanoseconds of one unit of time.
     pub unit: u64,
 }

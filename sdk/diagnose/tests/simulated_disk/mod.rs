@@ -3,6 +3,7 @@
 #![allow(
     missing_docs,
     unreachable_pub,
+    dead_code,
     reason = "it is a part of the tests that use it"
 )]
 

@@ -1,8 +1,11 @@
-"""Tells what went wrong: exceptions while batches are made, and workers that end before their time."""
+"""Tells what went wrong: exceptions while batches are made, workers that end before their time, and the
+exception that ends the program."""
 
+import atexit
 import functools
 import os
 import signal
+import sys
 import weakref
 
 from . import marks
@@ -11,6 +14,8 @@ from . import marks
 _MOST = 100
 #: Characters of each.
 _LENGTH = 200
+#: Exceptions that one came from are told up to this many.
+_CHAIN = 5
 
 #: Workers of which it is not known that they have ended, by their processes.
 _workers = weakref.WeakValueDictionary()
@@ -19,6 +24,7 @@ _raised = 0
 
 def patch(signals):
     """Has PyTorch's own look at its workers tell more. `signals` is `torch.utils.data._utils.signal_handling`."""
+    atexit.register(uncaught)
     check = getattr(signals, "_error_if_any_worker_fails", None)
     if check is None:
         return
@@ -45,6 +51,22 @@ def raised(start, error):
         if _raised < _MOST:
             _raised += 1
             marks.detail(error={"tid": marks._tid(), "start": start, "text": _text(error)})
+    except Exception:
+        pass
+
+
+def uncaught():
+    """Tells the exception that ends the program, if one does: Python keeps what it printed the trace of."""
+    try:
+        error = getattr(sys, "last_value", None)
+        # At a prompt the program goes on after each.
+        if error is None or hasattr(sys, "ps1") or sys.flags.interactive:
+            return
+        texts = []
+        while error is not None and len(texts) < _CHAIN:
+            texts.append(_text(error))
+            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        marks.detail(uncaught={"at": marks.now(), "texts": texts})
     except Exception:
         pass
 

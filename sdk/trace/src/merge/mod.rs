@@ -101,6 +101,8 @@ fn join(meta: &mut Meta, other: &Meta) {
             Some(_) => {}
         }
     }
+    // Of several ends, one with an error counts.
+    meta.exit_code = meta.exit_code.max(other.exit_code);
     if meta.job.is_empty() {
         meta.job.clone_from(&other.job);
     }

@@ -42,6 +42,7 @@ pub(crate) fn skeleton(notes: Vec<String>, numbers: [u64; 3], sort: i32) -> Trac
             devices: vec![0],
             ..gpustall_trace::Member::default()
         }],
+        exit_code: Some(137),
     };
     let mut trace = Trace {
         meta,

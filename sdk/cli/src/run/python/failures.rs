@@ -1,7 +1,7 @@
 //! What went wrong while batches were made, in words: exceptions, and workers that ended before their time.
 
 use super::calls::{Call, Made};
-use super::record::{Death, Recording};
+use super::record::{Death, Recording, Uncaught};
 use super::stages::Stage;
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,6 +26,9 @@ pub(super) struct End {
     /// Who ended, how, after how many batches, and what that often means.
     pub(super) message: String,
 }
+
+/// What PyTorch says of a worker that is gone begins with this.
+const OF_WORKER: &str = "DataLoader worker (pid";
 
 /// What is said of an exception without words.
 const NO_TEXT: &str = "an exception";
@@ -93,6 +96,17 @@ impl Failures {
     /// The end of a worker, if it ended before its time.
     pub(super) fn end(&self, pid: u32) -> Option<&End> {
         self.ends.get(&pid)
+    }
+
+    /// Whether what `message` tells is what nobody caught: the same exception, or the end of a worker for which
+    /// PyTorch raised it.
+    pub(super) fn is_told_in(&self, uncaught: &Uncaught, message: &str) -> bool {
+        let is_same = |text: &String| {
+            let of_worker = text.contains(OF_WORKER);
+            message.contains(text.as_str())
+                || (of_worker && self.ends().any(|end| end.message == message))
+        };
+        uncaught.texts.iter().any(is_same)
     }
 
     /// The ends of all workers that ended before their time.
@@ -190,6 +204,31 @@ mod tests {
             }),
             inner: None,
         }
+    }
+
+    #[test]
+    fn what_nobody_caught_is_what_was_told_of_a_call_or_a_worker() {
+        let mut trainer = recording(TRAINER, None, &[]);
+        trainer.deaths.push(Death {
+            pid: WORKER,
+            at: 60,
+            signal: Some("SIGKILL".to_owned()),
+            code: 0,
+        });
+        let worker = recording(WORKER, Some(0), &[]);
+        let failures = Failures::of(&trainer, &[(&worker, Vec::new())]);
+        let end = &failures.end(WORKER).expect("it ended").message;
+        let uncaught = |texts: &[&str]| Uncaught {
+            at: 70,
+            texts: texts.iter().map(|&text| text.to_owned()).collect(),
+        };
+        let killed = "RuntimeError: DataLoader worker (pid 8) is killed by signal: Killed. ";
+        assert!(failures.is_told_in(&uncaught(&[killed]), end));
+        assert!(failures.is_told_in(&uncaught(&["ValueError: no", killed]), end));
+        assert!(!failures.is_told_in(&uncaught(&["ValueError: no"]), end));
+        let call = "next() raised KeyError: 3 for batch 3, counted from 0";
+        assert!(failures.is_told_in(&uncaught(&["KeyError: 3"]), call));
+        assert!(!failures.is_told_in(&uncaught(&["KeyError: 4"]), call));
     }
 
     #[test]

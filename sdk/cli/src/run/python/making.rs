@@ -2,6 +2,7 @@
 
 use super::drawing::{Args, Place};
 use super::failures::Process;
+use super::record::Recording;
 use super::stages::Stage;
 use super::story::Story;
 use gpustall_trace::{Value, vocab};
@@ -55,6 +56,24 @@ impl Story {
         for end in self.failures.ends() {
             let main = (self.pid, self.pid);
             self.drawing.fault(main, end.at, &end.message);
+        }
+    }
+
+    /// The exception that ended the trainer. If it is what was told of already, that is marked as the end.
+    pub(super) fn uncaught(&mut self, trainer: &Recording) {
+        let Some(uncaught) = &trainer.uncaught else {
+            return;
+        };
+        let Some(text) = uncaught.texts.first() else {
+            return;
+        };
+        let failures = &self.failures;
+        let told = |message: &str| failures.is_told_in(uncaught, message);
+        if !self.drawing.ended_by(told) {
+            let main = (self.pid, self.pid);
+            let at = uncaught.at.min(self.drawing.end());
+            self.drawing.fault(main, at, text);
+            self.drawing.ended_by(|message| message == text);
         }
     }
 

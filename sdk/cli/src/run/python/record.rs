@@ -111,6 +111,16 @@ pub(super) struct Death {
     pub(super) code: u32,
 }
 
+/// The exception that nobody caught, told as its process ended.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Uncaught {
+    /// When it was told, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) at: u64,
+    /// Its class and first line, and those of the exceptions that it came from.
+    pub(super) texts: Vec<String>,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Detail {
@@ -121,6 +131,7 @@ enum Detail {
     Worker(WorkerInfo),
     Error(ErrorText),
     Death(Death),
+    Uncaught(Uncaught),
     Note(String),
 }
 
@@ -136,6 +147,8 @@ pub(super) struct Recording {
     pub(super) errors: Vec<ErrorText>,
     /// Of its workers.
     pub(super) deaths: Vec<Death>,
+    /// What ended it, if an exception did.
+    pub(super) uncaught: Option<Uncaught>,
     pub(super) notes: Vec<String>,
     pub(super) marks: Vec<Mark>,
     /// Marks that found no room.
@@ -247,6 +260,7 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Result<Recording, Unread
             Ok(Detail::Worker(worker)) => found.worker = Some(worker),
             Ok(Detail::Error(error)) => found.errors.push(error),
             Ok(Detail::Death(death)) => found.deaths.push(death),
+            Ok(Detail::Uncaught(uncaught)) => found.uncaught = Some(uncaught),
             Ok(Detail::Note(note)) => found.notes.push(note),
             // The last line may be cut off.
             Err(_) => found.unread += usize::from(line.ends_with('\n')),

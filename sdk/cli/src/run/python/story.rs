@@ -78,6 +78,7 @@ pub(super) fn trace(
     story.loops(&loops);
     story.made(processes);
     story.ends();
+    story.uncaught(trainer);
     story.functions(trainer);
     if let Some(full) = trainer.full() {
         story.drawing.pause(full);
