@@ -166,7 +166,11 @@ pub(crate) fn report(trace: &Trace) -> Report {
     report.notes.extend(handed_on.as_ref().map(HandedOn::note));
     let handed_on = handed_on.filter(|of| !of.watched);
     report.ended = ending::ending(&report.faults, trace.meta.exit_code);
-    let beside = Beside { handed_on, cut_off };
+    let beside = Beside {
+        handed_on,
+        cut_off,
+        unseen: timeline.unseen.everywhere(),
+    };
     report.verdict = verdict::verdict(&report, steps.count, judges, &beside);
     report
 }

@@ -89,9 +89,9 @@ impl UnseenKernels {
         unseen
     }
 
-    /// Whether all of the recording says nothing of devices.
-    pub(crate) fn everywhere(&self) -> bool {
-        self.none && !self.stretches.is_empty()
+    /// How many kernels were launched, where all of the recording says nothing of devices.
+    pub(crate) fn everywhere(&self) -> Option<u64> {
+        (self.none && !self.stretches.is_empty()).then_some(self.launches)
     }
 
     /// When devices say nothing, while they do at other times: to be left out as if recording had paused.

@@ -58,7 +58,10 @@ fn each_window_has_kernels() {
 
 #[test]
 fn a_flush_that_waits_for_the_job_costs_the_job_nothing() {
-    let variables = [("GPUSTALL_CUDA_WHOLE", "0.5"), ("GPUSTALL_CUDA_BUDGET", "1")];
+    let variables = [
+        ("GPUSTALL_CUDA_WHOLE", "0.5"),
+        ("GPUSTALL_CUDA_BUDGET", "1"),
+    ];
     // A flush every 100 ms, of which it waits 50.
     let python = "deadline = time.monotonic() + 120\n\
                   while of('flushes').value < 1: time.sleep(0.002)\n\

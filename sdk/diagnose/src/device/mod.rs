@@ -41,8 +41,8 @@ impl Devices {
     /// Looks for them.
     pub(crate) fn of(timeline: &Timeline<'_>) -> Self {
         let mut list = match timeline.unseen.everywhere() {
-            true => Vec::new(),
-            false => ops::devices(timeline),
+            Some(_) => Vec::new(),
+            None => ops::devices(timeline),
         };
         let mut calls = calls::calls(timeline);
         loading::find(timeline, &mut calls);

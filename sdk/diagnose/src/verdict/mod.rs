@@ -19,6 +19,8 @@ pub(crate) struct Beside {
     pub(crate) handed_on: Option<HandedOn>,
     /// Share of the device time in which calls were that the end of the run cut off.
     pub(crate) cut_off: f64,
+    /// How many kernels were launched, where none was recorded at any time.
+    pub(crate) unseen: Option<u64>,
 }
 
 /// The verdict on a report that has everything else.
@@ -86,6 +88,12 @@ pub(crate) fn verdict(
         Some(_) => ", but for the call in which the run ended",
         None => "",
     };
+    if let Some(launches) = beside.unseen {
+        return format!(
+            "{name}what the device did is not known: {launches} kernels were launched and none was recorded; \
+             {whole} of the window is compute of the thread that trains, or its wait for the device{cut}"
+        );
+    }
     match has_device(report) {
         _ if compute + beside.cut_off < HEALTHY => {
             format!(
