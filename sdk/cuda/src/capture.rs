@@ -4,6 +4,7 @@ use crate::api::Cupti;
 use crate::backlog::{AT_ONCE, Backlog};
 use crate::calls::{Api, Calls};
 use crate::config::Config;
+use crate::elapsed::{cpu_time, since};
 use crate::emit::{Counts, Emitter, EventSink};
 use crate::governor::{CALL_COST, Decision, Governor, OPERATION_COST};
 use crate::missing::Missing;
@@ -41,8 +42,9 @@ pub struct Capture {
     governor: Governor,
     windows: Windows,
     flushed: MonoTime,
-    /// CPU time that flushing and switching took: while they wait, it is for the job, which goes on. CUPTI waits as
-    /// long as the driver loads a module, which in a job that compiles its kernels is most of the time.
+    /// CPU time that flushing and switching took: while they wait, it is taken to be for the job, which goes on. CUPTI
+    /// waits as long as the driver loads a module, which in a job that compiles its kernels is most of the time. What
+    /// calls of the job wait for a flush shows in its steps (`price.rs`).
     flushing: Nanos,
     price: Price,
     /// What operations and calls have cost, and of how much by the model that is.
@@ -392,16 +394,6 @@ impl Capture {
         self.missing
             .write(now, unfinished, |at| windows.time(at), sink);
     }
-}
-
-/// CPU time of this thread.
-fn cpu_time() -> Nanos {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Nanos::new((t.tv_sec as u64).saturating_mul(1_000_000_000) + t.tv_nsec as u64)
-}
-
-fn since(before: MonoTime, now: MonoTime) -> Nanos {
-    Nanos::new(now.as_nanos().saturating_sub(before.as_nanos()))
 }
 
 impl Drop for Capture {

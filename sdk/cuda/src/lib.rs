@@ -18,6 +18,7 @@ mod capture;
 mod config;
 mod devices;
 mod discovery;
+mod elapsed;
 mod emit;
 mod error;
 mod governor;

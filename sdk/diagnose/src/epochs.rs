@@ -43,15 +43,13 @@ impl Run<'_> {
             of == loader && cause.is_batch()
         });
         let later: Vec<&Stall> = later.collect();
-        // What is compiled as a job begins is not there again in a longer one, which has the same epochs.
-        let compiled: Nanos = self.compiling().map(|stall| stall.lost).sum();
-        let time = self.device - compiled;
+        let compiled: Nanos = self.compiled_once(own).map(|stall| stall.lost).sum();
         let over_all = |stalls: &[&Stall]| match own {
-            Some(own) => own.over_all(stalls),
-            None => self.steps.over_all(stalls, time),
+            Some(own) => own.over_all(stalls, compiled),
+            None => self.steps.over_all(stalls, self.device - compiled),
         };
         let mut without = over_all(stalls)?;
-        without.but_compiling = compiled > Nanos::ZERO && own.is_none();
+        without.but_compiling = compiled > Nanos::ZERO;
         let least = over_all(&later);
         facts.short = Some(batches);
         facts.reached = Some(without.step);
@@ -90,7 +88,7 @@ impl Run<'_> {
         let known = steps.any(|step| Some(step.loader) == loader);
         let waits = self.waits_for(loader);
         let waits = waits.iter().map(Cow::as_ref);
-        let lost: Vec<&Stall> = waits.chain(self.compiling()).collect();
+        let lost: Vec<&Stall> = waits.chain(self.compiled_once(own)).collect();
         let without = || self.steps.steady_without(self.trainers, &lost);
         match own {
             Some(own) => own.steady_without(&lost),
@@ -98,10 +96,20 @@ impl Run<'_> {
         }
     }
 
-    /// What is lost as kernels are compiled and loaded.
-    fn compiling(&self) -> impl Iterator<Item = &Stall> {
+    /// What is lost as kernels are compiled and loaded, unless that is so in more than half of the steps: as a job
+    /// begins, and not again in a longer one, which has the same epochs.
+    fn compiled_once<'a>(&'a self, own: Option<&'a OwnSteps>) -> impl Iterator<Item = &'a Stall> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
-        stalls.filter(|stall| group_of(self.timeline, stall).0 == Cause::HostCompile)
+        let compiling = stalls.filter(move |stall| {
+            let compiles = group_of(self.timeline, stall).0 == Cause::HostCompile;
+            compiles && own.is_none_or(|own| own.has(stall))
+        });
+        let compiling: Vec<&Stall> = compiling.collect();
+        let recurs = match own {
+            Some(own) => own.recur(compiling.iter().copied()),
+            None => self.steps.recur(self.trainers, compiling.iter().copied()),
+        };
+        compiling.into_iter().filter(move |_| !recurs)
     }
 
     /// The stalls in calls of this loader, outside of its sampler.

@@ -203,12 +203,13 @@ impl Facts<'_> {
 
     fn assumed_of_disk(&self) -> String {
         let disk = self.disk().filter(|_| !self.counts.is_empty());
-        let open = self
-            .counts
-            .iter()
-            .any(|count| count.at_most_step_ns.is_some());
         disk.map_or(String::new(), |disk| {
-            disk.known().in_words(disk.source, open)
+            let known = disk.known();
+            // Of a limit the words are about fewer.
+            let told = |of: &&WorkerCount| known.reach().is_some() || of.workers < self.have;
+            let mut told = self.counts.iter().filter(told);
+            let open = told.any(|count| count.at_most_step_ns.is_some());
+            known.in_words(disk.source, open)
         })
     }
 }

@@ -55,7 +55,7 @@ impl Run<'_> {
         let all = self.accounts.iter().flat_map(|account| &account.stalls);
         let between: Nanos = all.filter(between).map(|stall| stall.lost).sum();
         (steps.count >= MIN_STEPS).then(|| OwnSteps {
-            time: steps.device_time() + between,
+            time: steps.device_time(&trainers) + between,
             trainers,
             steps,
         })
@@ -70,9 +70,20 @@ impl OwnSteps {
         prediction.map(own)
     }
 
-    /// The same over all of them.
-    pub(crate) fn over_all(&self, stalls: &[&Stall]) -> Option<Prediction> {
-        self.steps.over_all(stalls, self.time).map(own)
+    /// The same over all of them, without what was lost elsewhere.
+    pub(crate) fn over_all(&self, stalls: &[&Stall], elsewhere: Nanos) -> Option<Prediction> {
+        self.steps.over_all(stalls, self.time - elsewhere).map(own)
+    }
+
+    /// Whether a stall begins in one of them.
+    pub(crate) fn has(&self, stall: &Stall) -> bool {
+        let trainer = self.trainers.get(stall.trainer);
+        trainer.is_some_and(|trainer| step_of(&trainer.steps, stall).is_some())
+    }
+
+    /// Whether these begin in more than half of them.
+    pub(crate) fn recur<'a>(&self, stalls: impl Iterator<Item = &'a Stall>) -> bool {
+        self.steps.recur(&self.trainers, stalls)
     }
 
     /// The mean steady step without what of `stalls` lies in steady steps.

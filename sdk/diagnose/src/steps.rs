@@ -7,7 +7,7 @@ use crate::stats::{Distribution, mean};
 use crate::trainers;
 use crate::window::Trainer;
 use gpustall_trace::Nanos;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A step at the start of the run is warm-up while what it did not lose to stalls is more than
 /// this many times the median of all steps.
@@ -208,9 +208,25 @@ impl Steps {
         self.over_all(stalls, device)
     }
 
-    /// Device time of all steps.
-    pub(crate) fn device_time(&self) -> Nanos {
-        Nanos::new(self.time.get().saturating_mul(self.devices))
+    /// Device time of all steps of these trainers, of which they are.
+    pub(crate) fn device_time(&self, trainers: &[Trainer]) -> Nanos {
+        let steps = trainers.iter().flat_map(|trainer| &trainer.steps);
+        let time: Nanos = steps.map(|step| step.recorded).sum();
+        Nanos::new(time.get().saturating_mul(self.devices))
+    }
+
+    /// Whether these begin in more than half of all steps.
+    pub(crate) fn recur<'a>(
+        &self,
+        trainers: &[Trainer],
+        stalls: impl Iterator<Item = &'a Stall>,
+    ) -> bool {
+        let step = |stall: &Stall| {
+            let trainer = trainers.get(stall.trainer)?;
+            Some((stall.trainer, step_of(&trainer.steps, stall)?))
+        };
+        let touched: BTreeSet<_> = stalls.filter_map(step).collect();
+        touched.len() as u64 * 2 > self.taken.1
     }
 
     /// The same over all steps: device time of the window per step.

@@ -62,11 +62,12 @@ impl UnseenKernels {
             if says == Says::Nothing {
                 continue;
             }
-            let at = stretches.partition_point(|of| of.end <= slice.span.start);
-            let within = stretches
-                .get(at)
-                .is_some_and(|of| of.contains(slice.span.start));
-            let Some(seen) = seen.get_mut(at).filter(|_| within) else {
+            // A kernel may begin long after its launch: it is of the last stretch that began before it.
+            let start = slice.span.start;
+            let began = stretches.partition_point(|of| of.start <= start);
+            let of = stretches.get(began.wrapping_sub(1));
+            let counts = says == Says::Kernel || of.is_some_and(|of| of.contains(start));
+            let Some(seen) = seen.get_mut(began.wrapping_sub(1)).filter(|_| counts) else {
                 continue;
             };
             match says {
@@ -77,7 +78,10 @@ impl UnseenKernels {
             }
         }
         let mut unseen = Self {
-            none: seen.iter().all(|seen| seen.kernels == 0),
+            none: !trace
+                .slices
+                .iter()
+                .any(|slice| Some(slice.cat) == names.kernel),
             ..Self::default()
         };
         for (stretch, seen) in stretches.into_iter().zip(seen) {

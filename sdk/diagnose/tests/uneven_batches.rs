@@ -130,15 +130,18 @@ fn run_parts(made: impl Fn(u64) -> u64, workers: u32) -> (Report, u64) {
         .map(|i| b.thread(101 + i, &format!("dataloader-{i}")))
         .collect();
     tracks.reverse();
-    let part = BATCHES.div_ceil(u64::from(workers));
-    let mut stages = Vec::new();
-    for (worker, first) in (0..).zip((0..BATCHES).step_by(part as usize)) {
+    let (part, longer) = (BATCHES / u64::from(workers), BATCHES % u64::from(workers));
+    let (mut stages, mut first) = (Vec::new(), 0);
+    for worker in 0..workers as usize {
+        // As Burn divides it: the first parts have one more.
+        let own = part + u64::from((worker as u64) < longer);
         let mut begin = 0;
-        for item in first..BATCHES.min(first + part) {
+        for item in first..first + own {
             let end = begin + made(item);
             stages.push((end, begin, worker));
             begin = end;
         }
+        first += own;
     }
     stages.sort_unstable();
     let (mut at, mut first) = (0, None);

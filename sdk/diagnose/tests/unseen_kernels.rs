@@ -109,3 +109,30 @@ fn a_window_of_the_capture_without_kernels_is_left_out_like_a_pause() {
     let device = report.devices.iter().find(|device| device.tid.is_none());
     assert!(device.is_some_and(|of| of.compute > 0.85), "{report}");
 }
+
+#[test]
+fn kernels_that_run_when_their_window_is_over_were_seen() {
+    let mut b = Builder::new();
+    b.thread(100, "main");
+    let runner = b.thread(101, "DSD-cuda-0");
+    let stream = b.stream(0, 7);
+    let host = b.track(
+        Pid(Pid::SYNTHETIC),
+        900,
+        "devices not captured",
+        TrackKind::Synthetic,
+    );
+    for n in 0..20 {
+        b.step("train", 0, n, 100, (1_000 * n, 1_000 * n + 1_000));
+    }
+    // Launched in the first 2,000, and behind a long kernel until the window is over.
+    b.copy(stream, PINNED, 1, 1 << 10, (0, 10));
+    for i in 0..MIN_UNSEEN_LAUNCHES {
+        b.call(runner, "cuLaunchKernel", i + 2, (5 * i, 5 * i + 3));
+        b.kernel(stream, i + 2, (2_500 + 10 * i, 2_510 + 10 * i));
+    }
+    b.slice(host, cat::PAUSE, "paused", (2_000, 20_000), &[]);
+    let report = diagnose(&b.build(20_000));
+    assert!(!says(&report, "was recorded"), "{report}");
+    assert!(!says(&report, "no kernel"), "{report}");
+}

@@ -86,11 +86,24 @@ fn held_up(finding: &Finding, chain: &Chain<'_>, device: bool) -> String {
     match chain.state(at, |_| true) {
         Some(link) if link.what == READY => match finding.held_by.as_str() {
             "" => format!("{who} {is} {READY}"),
-            by => format!("{who} {is} ready to run, but {cpu} held by {by}"),
+            by => format!(
+                "{who} {is} ready to run, but {cpu} held by {}",
+                each_other(by, who)
+            ),
         },
         Some(link) if link.evidence.is_empty() => format!("{who} {is} {}", link.what),
         Some(link) => format!("{who} {is} {}: {}", link.what, link.evidence),
         None => format!("{who} {is} held up"),
+    }
+}
+
+/// Who holds the CPUs, where one of those that wait for one does.
+fn each_other(by: &str, who: &str) -> String {
+    let two = || who.split(" and ").filter(|_| plural(who));
+    let other = |name: &str| format!("another thread of the job, {name},");
+    match two().map(other).find(|other| by.contains(other)) {
+        Some(other) => by.replace(&other, "each other,"),
+        None => by.to_owned(),
     }
 }
 

@@ -151,7 +151,10 @@ impl Costs<'_> {
     /// a short epoch by the rounds that it has.
     fn making(&self, unhindered: Nanos, workers: u64) -> u64 {
         let workers = workers.max(1);
-        let Some(batches) = self.short.map(|batches| batches.max(1)) else {
+        // Rounds are of batches that take alike; others are played one by one.
+        let alike = self.trainers > 1 || self.recorded.is_empty();
+        let short = self.short.filter(|_| alike);
+        let Some(batches) = short.map(|batches| batches.max(1)) else {
             return unhindered.get() / workers;
         };
         let rounds = batches.div_ceil(workers);
@@ -167,12 +170,7 @@ impl Costs<'_> {
         let batches = self.cpu.get() as f64 * self.takers.max(1) as f64;
         let work = batches + self.rest.get() as f64 * trainers as f64;
         let cpus = (work / free) as u64;
-        let mut step = self.rest.get().max(cpus);
-        // Rounds are of batches that take alike.
-        step = step.max(match trainers == 1 && !self.recorded.is_empty() {
-            true => unhindered.get() / workers.max(1),
-            false => making,
-        });
+        let mut step = self.rest.get().max(cpus).max(making);
         if trainers == 1 {
             let pipeline = Pipeline {
                 batches: self.short.unwrap_or(self.batches),
