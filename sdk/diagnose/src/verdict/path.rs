@@ -97,13 +97,22 @@ fn held_up(finding: &Finding, chain: &Chain<'_>, device: bool) -> String {
     }
 }
 
-/// Who holds the CPUs, where one of those that wait for one does.
+/// Who holds the CPUs, where those do that wait for one: by turns they have each other's.
 fn each_other(by: &str, who: &str) -> String {
-    let two = || who.split(" and ").filter(|_| plural(who));
-    let other = |name: &str| format!("another thread of the job, {name},");
-    match two().map(other).find(|other| by.contains(other)) {
-        Some(other) => by.replace(&other, "each other,"),
-        None => by.to_owned(),
+    let Some((one, other)) = who.split_once(" and ") else {
+        return by.to_owned();
+    };
+    let single = [one, other].map(|name| format!("another thread of the job, {name},"));
+    let both = [(one, other), (other, one)]
+        .map(|(a, b)| format!("other threads of the job, {a}, {b} and "));
+    let pair = [(one, other), (other, one)]
+        .map(|(a, b)| format!("other threads of the job, {a} and {b},"));
+    let told = single.iter().chain(&pair).find(|told| by.contains(*told));
+    let more = both.iter().find(|told| by.contains(*told));
+    match (told, more) {
+        (Some(told), _) => by.replace(told, "each other,"),
+        (None, Some(more)) => by.replace(more, "each other and by others of the job, "),
+        (None, None) => by.to_owned(),
     }
 }
 
@@ -251,5 +260,31 @@ fn verb(who: &str, verb: &str) -> String {
     match plural(who) {
         true => verb.to_owned(),
         false => format!("{verb}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_wait_for_the_cpus_of_each_other_are_told_so() {
+        let of = |by: &str| each_other(by, "DSD-0-0 and main");
+        let own = "the loader's own workers, a and b, for 62 % of that time, and by ";
+        let told = of(&format!("{own}another thread of the job, main, for 36 %"));
+        assert_eq!(told, format!("{own}each other, for 36 %"));
+        let told = of(&format!(
+            "{own}other threads of the job, main and DSD-0-0, for 36 %"
+        ));
+        assert_eq!(told, format!("{own}each other, for 36 %"));
+        let told = of(&format!(
+            "{own}other threads of the job, main, DSD-0-0 and 1 more, for 38 %"
+        ));
+        assert_eq!(
+            told,
+            format!("{own}each other and by others of the job, 1 more, for 38 %")
+        );
+        let third = "another thread of the job, saver, for 60 % of that time";
+        assert_eq!(of(third), third);
     }
 }
