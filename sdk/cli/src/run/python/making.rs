@@ -67,14 +67,15 @@ impl Story {
         let Some(text) = uncaught.texts.first() else {
             return;
         };
-        let failures = &self.failures;
-        let told = |message: &str| failures.is_told_in(uncaught, message);
-        if !self.drawing.ended_by(told) {
-            let main = (self.pid, self.pid);
-            let at = uncaught.at.min(self.drawing.end());
-            self.drawing.fault(main, at, text);
-            self.drawing.ended_by(|message| message == text);
+        let last = self.last.as_ref().and_then(|(_, told)| told.as_ref());
+        if let Some(cause) = self.failures.cause(uncaught, last) {
+            self.drawing.ended_by(cause);
+            return;
         }
+        let main = (self.pid, self.pid);
+        let at = uncaught.at.min(self.drawing.end());
+        self.drawing.fault(main, at, text);
+        self.drawing.ended_by(text);
     }
 
     fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
