@@ -132,7 +132,7 @@ fn of_many_faults_the_one_that_ended_the_run_and_the_last_one_are_listed() {
         assert_eq!(last, Some("ValueError: last"));
         // Where it is recorded what ended the process, an exception in its last call did not.
         let told = match ends {
-            true => "the run ended with an error, main at 302.01 ms: KeyError: 3",
+            true => "the run ended with an error, main at 302 ms: KeyError: 3",
             false => "the run ended with an error, main at 302 ms: next() raised an exception",
         };
         assert_eq!(report.ended, told);
