@@ -5,11 +5,20 @@ use crate::report::Fault;
 use gpustall_trace::TraceTime;
 use std::borrow::Cow;
 
-/// Exit codes above this are those of signals.
+/// The exit code of a process that a signal ended is this and the signal's number,
 const SIGNALS: u8 = 128;
 
-/// What the kernel gives a process that it kills for want of memory, and others too.
-const KILLED: u8 = SIGNALS + 9;
+/// which is no larger than this.
+const LAST_SIGNAL: u8 = 64;
+
+/// What Ctrl-C sends.
+const SIGINT: u8 = 2;
+
+/// What the kernel sends a process that it kills for want of memory, and others too.
+const SIGKILL: u8 = 9;
+
+/// What asks a process to end.
+const SIGTERM: u8 = 15;
 
 /// Python's exception for Ctrl-C.
 const INTERRUPT: &str = "KeyboardInterrupt";
@@ -17,28 +26,47 @@ const INTERRUPT: &str = "KeyboardInterrupt";
 /// What the sentence says: who, what, when, and with which exit code. Empty where nothing is known to have gone
 /// wrong at the end.
 pub(crate) fn ending(faults: &[Fault], exit: Option<u8>) -> String {
-    // Where several processes ended so, the others went with the first.
-    if let Some(fault) = faults.iter().find(|fault| fault.ended_run) {
-        let exit = exit.map_or(String::new(), |code| format!("; {}", exited(code)));
-        let how = match fault.message.contains(INTERRUPT) {
-            true => "was interrupted",
-            false => "ended with an error",
-        };
-        return format!("the run {how}, {}{exit}", told(fault));
-    }
-    let Some(code) = exit.filter(|&code| code > 0) else {
+    // A program that ends without an error has dealt with what went wrong before.
+    if exit == Some(0) {
         return String::new();
+    }
+    let fault = chosen(faults).map(|chosen| &faults[chosen]);
+    let how = match exit.and_then(signal) {
+        _ if fault.is_some_and(|fault| fault.message.contains(INTERRUPT)) => "was interrupted",
+        Some(SIGINT) => "was interrupted",
+        Some(SIGTERM) => "was asked to end",
+        Some(_) if fault.is_none() => "was ended by a signal",
+        _ => "ended with an error",
     };
-    let how = match code > SIGNALS {
-        true => "was ended by a signal",
-        false => "ended with an error",
-    };
-    let why = match faults.last() {
-        Some(fault) => format!("what had gone wrong last: {}", told(fault)),
-        None if code == KILLED => "out of memory? see dmesg".to_owned(),
-        None => "nothing recorded says why".to_owned(),
-    };
-    format!("the run {how}: {}; {why}", exited(code))
+    match (fault, exit) {
+        (Some(fault), None) => format!("the run {how}, {}", told(fault)),
+        (Some(fault), Some(code)) => {
+            format!("the run {how}, {}; {}", told(fault), exited(code))
+        }
+        (None, Some(code)) => format!("the run {how}: {}{}", exited(code), why(faults, code)),
+        (None, None) => String::new(),
+    }
+}
+
+/// Which of the faults the run ended with. Where several processes ended so, the others went with the first.
+pub(crate) fn chosen(faults: &[Fault]) -> Option<usize> {
+    faults.iter().position(|fault| fault.ended_run)
+}
+
+/// What may be why, where no fault is known to have ended the run. Whoever sends an interrupt knows why.
+fn why(faults: &[Fault], code: u8) -> String {
+    match (signal(code), faults.last()) {
+        (Some(SIGINT | SIGTERM), _) => String::new(),
+        (_, Some(fault)) => format!("; what had gone wrong last: {}", told(fault)),
+        (Some(SIGKILL), None) => "; out of memory? see dmesg".to_owned(),
+        (_, None) => "; nothing recorded says why".to_owned(),
+    }
+}
+
+/// The signal that an exit code stands for.
+fn signal(code: u8) -> Option<u8> {
+    let number = code.checked_sub(SIGNALS)?;
+    (1..=LAST_SIGNAL).contains(&number).then_some(number)
 }
 
 /// `main at 340 ms: next() raised an exception`.
@@ -58,8 +86,7 @@ fn told(fault: &Fault) -> String {
 
 /// `exit code 137 (128 + SIGKILL)`.
 fn exited(code: u8) -> String {
-    let signal = code.checked_sub(SIGNALS).filter(|&signal| signal > 0);
-    let signal = signal.map(|number| match number {
+    let name = signal(code).map(|number| match number {
         1 => Cow::from("SIGHUP"),
         2 => Cow::from("SIGINT"),
         3 => Cow::from("SIGQUIT"),
@@ -71,8 +98,8 @@ fn exited(code: u8) -> String {
         15 => Cow::from("SIGTERM"),
         number => Cow::from(format!("signal {number}")),
     });
-    let signal = signal.map_or(String::new(), |name| format!(" (128 + {name})"));
-    format!("exit code {code}{signal}")
+    let name = name.map_or(String::new(), |name| format!(" (128 + {name})"));
+    format!("exit code {code}{name}")
 }
 
 #[cfg(test)]
@@ -123,6 +150,49 @@ mod tests {
         assert_eq!(
             ending(&[fault("worker-1 is late", false)], Some(1)),
             "the run ended with an error: exit code 1; what had gone wrong last: main at 3.41 s: worker-1 is late"
+        );
+    }
+
+    #[test]
+    fn a_run_that_ended_without_an_error_is_said_to_have_ended_with_none() {
+        let faults = [fault("KeyError: 3", true)];
+        assert_eq!(ending(&faults, Some(0)), "");
+        assert_eq!(ending(&[fault("KeyboardInterrupt", true)], Some(0)), "");
+    }
+
+    #[test]
+    fn an_exit_code_is_that_of_a_signal_only_where_there_is_such_a_signal() {
+        for (code, told) in [
+            (
+                192,
+                "was ended by a signal: exit code 192 (128 + signal 64)",
+            ),
+            (193, "ended with an error: exit code 193"),
+            (255, "ended with an error: exit code 255"),
+            (128, "ended with an error: exit code 128"),
+        ] {
+            let told = format!("the run {told}; nothing recorded says why");
+            assert_eq!(ending(&[], Some(code)), told);
+        }
+    }
+
+    #[test]
+    fn whoever_interrupts_a_run_or_asks_it_to_end_is_told_no_reason() {
+        let old = [fault("worker-1 is late", false)];
+        for faults in [&old[..], &[]] {
+            assert_eq!(
+                ending(faults, Some(130)),
+                "the run was interrupted: exit code 130 (128 + SIGINT)"
+            );
+            assert_eq!(
+                ending(faults, Some(143)),
+                "the run was asked to end: exit code 143 (128 + SIGTERM)"
+            );
+        }
+        let of = [fault("worker-0 was killed by SIGTERM", true)];
+        assert_eq!(
+            ending(&of, Some(143)),
+            "the run was asked to end, main at 3.41 s: worker-0 was killed by SIGTERM; exit code 143 (128 + SIGTERM)"
         );
     }
 }

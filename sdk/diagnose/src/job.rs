@@ -5,11 +5,13 @@ use crate::events::Role;
 use crate::framework::Framework;
 use crate::names::{flag, text};
 use crate::report::{Fault, Phase, Report, Unfinished};
-use crate::stages::StageKind;
+use crate::stages::{Stage, StageKind};
 use crate::stats::mean;
 use crate::timeline::Timeline;
 use crate::window::Trainer;
-use gpustall_trace::{Instant, Interval, Nanos, Slice, Symbol, Trace, TrackId, TrackKind};
+use gpustall_trace::{
+    Instant, Interval, Nanos, Pid, Slice, Symbol, Trace, TraceTime, TrackId, TrackKind,
+};
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 
@@ -25,7 +27,7 @@ const PIPELINE: &str = "data pipeline";
 /// What follows from an exception that ended the run.
 pub(crate) const ENDED: &str = "the run ended with it";
 
-/// No more faults, and no more unfinished slices, than this are listed.
+/// No more unfinished slices than this are listed, and no more faults but for what ended the run.
 pub const MAX_LISTED: usize = 20;
 
 /// The phases on the trainers' threads in `judged`, and those of others that a device worked for, the
@@ -70,9 +72,9 @@ fn tracks(trainers: &[Trainer]) -> HashSet<TrackId> {
         .collect()
 }
 
-/// The faults of the whole recording.
+/// The faults of the whole recording, in the order of time. Of many those are left out that came last, but not
+/// what ended the run, nor the very last one.
 pub(crate) fn faults(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Fault> {
-    let threads = tracks(trainers);
     let instants = timeline.trace.instants.iter();
     let mut faults: Vec<&Instant> = instants
         .filter(|instant| {
@@ -81,31 +83,78 @@ pub(crate) fn faults(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<Fault
         })
         .collect();
     faults.sort_by_key(|instant| instant.at);
-    let faults = faults.into_iter().take(MAX_LISTED);
-    faults
-        .map(|instant| fault(timeline, &threads, instant))
-        .collect()
+    let last = timeline.waits.iter().map(|wait| wait.span.start);
+    let last = last.chain(timeline.steps.iter().map(|step| step.span.start));
+    let ends = Ends {
+        timeline,
+        threads: tracks(trainers),
+        last: last.max(),
+        told: (faults.iter())
+            .filter(|instant| flag(&instant.args, timeline.names.key.ended_run))
+            .filter_map(|instant| Some(timeline.trace.track(instant.track)?.pid))
+            .collect(),
+    };
+    let count = faults.len();
+    let kept = |(i, instant): (usize, &Instant)| i + 1 == count || ends.run(instant);
+    let kept: Vec<bool> = (faults.iter().copied().enumerate()).map(kept).collect();
+    let mut room = MAX_LISTED.saturating_sub(kept.iter().filter(|&&kept| kept).count());
+    let mut listed = Vec::new();
+    for (instant, kept) in faults.into_iter().zip(kept) {
+        if !kept && room == 0 {
+            continue;
+        }
+        room -= usize::from(!kept);
+        listed.push(fault(&ends, instant));
+    }
+    listed
 }
 
-fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant) -> Fault {
+/// What it takes to say of a fault whether the run ended with it.
+struct Ends<'a> {
+    timeline: &'a Timeline<'a>,
+    /// Those of the trainers.
+    threads: HashSet<TrackId>,
+    /// When the last call of those that train began.
+    last: Option<TraceTime>,
+    /// Processes of which it was recorded what ended them.
+    told: HashSet<Pid>,
+}
+
+impl Ends<'_> {
+    /// Whether the run ended with it. An exception in the last call of those that train, as an interrupt is one,
+    /// is how the run ended, unless the process says that it was another one.
+    fn run(&self, instant: &Instant) -> bool {
+        // Whoever ends without an error went on after it.
+        if self.timeline.trace.meta.exit_code == Some(0) {
+            return false;
+        }
+        let trains = self.threads.contains(&instant.track);
+        if Some(instant.cat) == self.timeline.names.cat.oom_kill {
+            return trains;
+        }
+        let track = self.timeline.trace.track(instant.track);
+        let told = track.is_some_and(|track| self.told.contains(&track.pid));
+        let last = !told && trains && self.last.is_some_and(|last| instant.at >= last);
+        flag(&instant.args, self.timeline.names.key.ended_run)
+            || (last && stage_of(self.timeline, instant).is_none())
+    }
+}
+
+/// The stage of a batch that a fault is of.
+fn stage_of<'a>(timeline: &'a Timeline<'_>, instant: &Instant) -> Option<&'a Stage> {
     let own = timeline
         .stages
         .iter()
         .filter(|stage| stage.track == instant.track);
     let distance = |at: u64| at.abs_diff(instant.at.as_nanos());
-    let panicked = own
-        .filter(|stage| stage.panicked || stage.span.contains(instant.at))
-        .min_by_key(|stage| (!stage.panicked, distance(stage.span.end.as_nanos())));
+    own.filter(|stage| stage.panicked || stage.span.contains(instant.at))
+        .min_by_key(|stage| (!stage.panicked, distance(stage.span.end.as_nanos())))
+}
+
+fn fault(ends: &Ends<'_>, instant: &Instant) -> Fault {
+    let timeline = ends.timeline;
     let name = timeline.thread_name(instant.track);
-    // An exception in the last call of those that train, as an interrupt is one, is how the run ended.
-    let last = timeline.waits.iter().map(|wait| wait.span.start);
-    let last = last
-        .chain(timeline.steps.iter().map(|step| step.span.start))
-        .max();
-    let trains = trainers.contains(&instant.track);
-    let ends = flag(&instant.args, timeline.names.key.ended_run)
-        || (panicked.is_none() && trains && last.is_some_and(|last| instant.at >= last));
-    let worker = !trains && (panicked.is_some() || timeline.serves.contains_key(&instant.track));
+    let ended_run = ends.run(instant);
     if Some(instant.cat) == timeline.names.cat.oom_kill {
         return Fault {
             at_ns: instant.at.as_nanos(),
@@ -113,9 +162,12 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
             stage: None,
             message: "the kernel killed it for want of memory".to_owned(),
             consequence: "give the job more memory, or let it use less".to_owned(),
-            ended_run: trains,
+            ended_run,
         };
     }
+    let stage = stage_of(timeline, instant);
+    let trains = ends.threads.contains(&instant.track);
+    let worker = !trains && (stage.is_some() || timeline.serves.contains_key(&instant.track));
     let message = match text(&instant.args, timeline.names.key.message) {
         Some(message) => timeline.trace.text(message),
         None => timeline.trace.text(instant.name),
@@ -123,17 +175,17 @@ fn fault(timeline: &Timeline<'_>, trainers: &HashSet<TrackId>, instant: &Instant
     Fault {
         at_ns: instant.at.as_nanos(),
         thread: name,
-        stage: panicked.map(|stage| stage_name(stage.kind).to_owned()),
+        stage: stage.map(|stage| stage_name(stage.kind).to_owned()),
         message: message.to_owned(),
         consequence: match worker && Framework::of(timeline.trace) == Framework::Burn {
             true => {
                 "Burn ends the epoch early without an error; the next iter() over the loader panics"
             }
-            false if ends => ENDED,
+            false if ended_run => ENDED,
             false => "",
         }
         .to_owned(),
-        ended_run: ends,
+        ended_run,
     }
 }
 

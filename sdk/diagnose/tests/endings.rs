@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Builder, V};
-use gpustall_diagnose::{Report, diagnose};
+use gpustall_diagnose::{MAX_LISTED, Report, diagnose};
 use gpustall_trace::vocab::{arg, cat, kind};
 use gpustall_trace::{TrackId, Value};
 
@@ -81,13 +81,18 @@ fn failed(ends: bool) -> Report {
     b.fault(thread, 200_000, "RuntimeError: out of memory");
     b.trace.meta.exit_code = Some(u8::from(ends));
     if ends {
-        let key = b.trace.strings.intern(arg::ENDED_RUN);
-        let instant = b.trace.instants.last_mut().expect("the fault");
-        let mut args = instant.args.to_vec();
-        args.push((key, Value::Bool(true)));
-        instant.args = args.into();
+        ended_run(&mut b);
     }
     diagnose(&b.build(300_000))
+}
+
+/// The run ended with the last fault.
+fn ended_run(b: &mut Builder) {
+    let key = b.trace.strings.intern(arg::ENDED_RUN);
+    let instant = b.trace.instants.last_mut().expect("the fault");
+    let mut args = instant.args.to_vec();
+    args.push((key, Value::Bool(true)));
+    instant.args = args.into();
 }
 
 #[test]
@@ -104,4 +109,54 @@ fn what_is_known_to_have_ended_the_run_is_told_below_the_verdict_and_costs_nothi
     let told =
         "the run ended with an error, backward at 200 ms: RuntimeError: out of memory; exit code 1";
     assert_eq!(ended.ended, told, "{ended}");
+}
+
+#[test]
+fn of_many_faults_the_one_that_ended_the_run_and_the_last_one_are_listed() {
+    for ends in [true, false] {
+        let report = interrupted(50, 2_000, |b, main, end| {
+            let other = b.thread(105, "other");
+            for i in 0..30 {
+                b.fault(other, 200_000 + i, "ValueError: no");
+            }
+            b.fault(main, end + 10, "KeyError: 3");
+            if ends {
+                ended_run(b);
+            }
+            b.fault(other, end + 20, "ValueError: last");
+        });
+        assert_eq!(report.faults.len(), MAX_LISTED);
+        let times: Vec<u64> = report.faults.iter().map(|fault| fault.at_ns).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        let last = report.faults.last().map(|fault| fault.message.as_str());
+        assert_eq!(last, Some("ValueError: last"));
+        // Where it is recorded what ended the process, an exception in its last call did not.
+        let told = match ends {
+            true => "the run ended with an error, main at 302 ms: KeyError: 3",
+            false => "the run ended with an error, main at 302 ms: next() raised an exception",
+        };
+        assert_eq!(report.ended, told);
+    }
+}
+
+#[test]
+fn an_exception_in_the_last_next_of_a_run_without_an_error_is_in_the_verdict() {
+    let report = interrupted(50, 2_000, |b, _, _| b.trace.meta.exit_code = Some(0));
+    assert_eq!(report.ended, "");
+    let verdict = "mlp: main: next() raised an exception; ";
+    assert!(report.verdict.starts_with(verdict), "{report}");
+    assert!(!report.faults[0].ended_run);
+    assert_eq!(report.faults[0].consequence, "");
+}
+
+#[test]
+fn of_two_faults_alike_the_one_that_stands_below_the_verdict_is_no_note() {
+    let report = interrupted(50, 2_000, |b, main, end| {
+        b.fault(main, end + 10, "KeyError");
+        ended_run(b);
+        b.fault(main, end + 20, "KeyError");
+        ended_run(b);
+    });
+    let text = report.to_string();
+    assert_eq!(text.matches("KeyError").count(), 2, "{text}");
 }

@@ -2,6 +2,7 @@
 //! `sitecustomize` they have. `tests/pytorch` has those with PyTorch.
 
 use crate::program::{command, folder, stderr, stdout};
+use gpustall_diagnose::diagnose;
 use gpustall_trace::read;
 use std::ffi::OsStr;
 use std::fs;
@@ -285,14 +286,19 @@ fn the_exception_that_ends_a_program_is_told() {
     if python().is_none() {
         return;
     }
-    for (raises, told) in [
-        ("raise ValueError('broken')", "['ValueError: broken']"),
+    for (raises, told, says) in [
+        (
+            "raise ValueError('broken')",
+            "['ValueError: broken']",
+            Some("ValueError: broken"),
+        ),
         (
             "try: int('x')\nexcept ValueError as error: raise KeyError(3) from error",
             "['KeyError: 3', \"ValueError: invalid literal for int() with base 10: 'x'\"]",
+            Some("KeyError: 3"),
         ),
-        ("try: int('x')\nexcept ValueError: pass", "[]"),
-        ("sys.exit(3)", "[]"),
+        ("try: int('x')\nexcept ValueError: pass", "[]", None),
+        ("sys.exit(3)", "[]", None),
     ] {
         let folder = folder();
         let program = format!(
@@ -318,8 +324,23 @@ atexit.register(failures.uncaught)
         let code = output.status.code().expect("it has one");
         let read = read(&folder.path().join("x.trace.json.gz")).expect("the trace was written");
         assert_eq!(read.trace.meta.exit_code.map(i32::from), Some(code));
-        let ended =
-            format!("the run ended with an error: exit code {code}; nothing recorded says why");
-        assert_eq!(printed.contains(&ended), code > 0, "{printed}");
+        // It is told though there was no batch.
+        let faults = diagnose(&read.trace).faults;
+        let messages: Vec<&str> = faults.iter().map(|of| of.message.as_str()).collect();
+        let ended: Vec<bool> = faults.iter().map(|of| of.ended_run).collect();
+        let printed = printed.replace("\n", " ");
+        match says {
+            Some(text) => {
+                assert_eq!((messages, ended), (vec![text], vec![true]), "{printed}");
+                assert!(printed.contains("the run ended with an error, main at "));
+                let last = format!(": {text}; exit code {code}");
+                assert!(printed.contains(&last), "{printed}");
+            }
+            None => {
+                let ended = format!("the run ended with an error: exit code {code}; nothing");
+                assert_eq!(printed.contains(&ended), code > 0, "{printed}");
+                assert!(messages.is_empty(), "{messages:?}");
+            }
+        }
     }
 }

@@ -6,8 +6,9 @@ mod rows;
 mod wrap;
 
 use crate::cause::COMPUTE;
+use crate::ending::chosen;
 use crate::links::percent;
-use crate::report::{Fault, Report, Unfinished};
+use crate::report::{Report, Unfinished};
 use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
@@ -218,9 +219,11 @@ impl Report {
 
     fn fmt_trouble(&self, f: &mut String) -> fmt::Result {
         let mut lines = Vec::new();
-        let told = |fault: &&Fault| fault.ended_run && self.ended.contains(&fault.message);
-        let rest = self.faults.iter().filter(|fault| !told(fault));
-        for fault in rest.take(MAX_ROWS) {
+        // It stands below the verdict.
+        let told = chosen(&self.faults).filter(|_| !self.ended.is_empty());
+        let rest = self.faults.iter().enumerate();
+        let rest = rest.filter(|&(i, _)| Some(i) != told);
+        for (_, fault) in rest.take(MAX_ROWS) {
             let stage = fault
                 .stage
                 .as_ref()

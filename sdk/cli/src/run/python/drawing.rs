@@ -199,15 +199,14 @@ impl Drawing {
         self.trace.instants.push(instant);
     }
 
-    /// Marks the last thing that went wrong of which `is` says so as the end of the run. Returns whether there is
-    /// one.
-    pub(super) fn ended_by(&mut self, is: impl Fn(&str) -> bool) -> bool {
+    /// Marks the last thing that went wrong with this message as the end of the run.
+    pub(super) fn ended_by(&mut self, message: &str) {
         let fault = self.symbol(vocab::cat::FAULT);
         let ended = self.symbol(vocab::arg::ENDED_RUN);
         let strings = &self.trace.strings;
         let said = |instant: &Instant| {
             instant.args.iter().any(|(_, value)| match value {
-                Value::Str(text) => is(strings.get(*text)),
+                Value::Str(text) => strings.get(*text) == message,
                 _ => false,
             })
         };
@@ -215,13 +214,11 @@ impl Drawing {
         let last = faults
             .filter(|instant| instant.cat == fault && said(instant))
             .max_by_key(|instant| instant.at);
-        let Some(last) = last else {
-            return false;
-        };
-        let mut args = std::mem::take(&mut last.args).into_vec();
-        args.push((ended, Value::Bool(true)));
-        last.args = args.into();
-        true
+        if let Some(last) = last {
+            let mut args = std::mem::take(&mut last.args).into_vec();
+            args.push((ended, Value::Bool(true)));
+            last.args = args.into();
+        }
     }
 
     /// A batch from its worker to who took it: the arrow, and its time in between.

@@ -27,7 +27,16 @@ pub(super) struct End {
     pub(super) message: String,
 }
 
-/// What PyTorch says of a worker that is gone begins with this.
+/// What is told of a call of next() that raised.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Told {
+    /// What the exception said to the trainer.
+    text: String,
+    /// The same with who raised it, and where.
+    pub(super) message: String,
+}
+
+/// What PyTorch says of workers that are gone begins with this; `(s)`, their processes and `)` follow.
 const OF_WORKER: &str = "DataLoader worker (pid";
 
 /// What is said of an exception without words.
@@ -68,22 +77,23 @@ impl Failures {
     }
 
     /// What a call of next() that raised says; it asked for the batch of this number in its loop.
-    pub(super) fn of_call(&self, pid: u32, call: &Call, batch: usize) -> String {
+    pub(super) fn of_call(&self, pid: u32, call: &Call, batch: usize) -> Told {
         let (tid, (start, end)) = call.inner.unwrap_or((call.tid, (call.start, call.end)));
-        let mut ends = self.ends.values();
-        if let Some(end) = ends.find(|of| (start..=end).contains(&of.at)) {
-            return end.message.clone();
-        }
+        let text = self.text(pid, tid, start).to_owned();
+        let during = || {
+            self.ends
+                .values()
+                .filter(|of| (start..=end).contains(&of.at))
+        };
         let of_worker = call.made.and_then(|made| self.failed.get(&made));
-        match of_worker {
-            Some((worker, stage, text)) => {
-                format!("{worker} raised {text} in {stage} of batch {batch}, counted from 0")
-            }
-            None => {
-                let text = self.text(pid, tid, start);
-                format!("next() raised {text} for batch {batch}, counted from 0")
-            }
-        }
+        let message = if let Some(end) = self.named(&text).or_else(|| during().next()) {
+            end.message.clone()
+        } else if let Some((worker, stage, text)) = of_worker {
+            format!("{worker} raised {text} in {stage} of batch {batch}, counted from 0")
+        } else {
+            format!("next() raised {text} for batch {batch}, counted from 0")
+        };
+        Told { text, message }
     }
 
     /// What the exception said that ended what a thread began at `start`.
@@ -98,15 +108,27 @@ impl Failures {
         self.ends.get(&pid)
     }
 
-    /// Whether what `message` tells is what nobody caught: the same exception, or the end of a worker for which
-    /// PyTorch raised it.
-    pub(super) fn is_told_in(&self, uncaught: &Uncaught, message: &str) -> bool {
-        let is_same = |text: &String| {
-            let of_worker = text.contains(OF_WORKER);
-            message.contains(text.as_str())
-                || (of_worker && self.ends().any(|end| end.message == message))
+    /// The message that told of what nobody caught: of the end of a worker that PyTorch names, or of the trainer's
+    /// last call, if it raised the same exception.
+    pub(super) fn cause<'a>(
+        &'a self,
+        uncaught: &Uncaught,
+        last: Option<&'a Told>,
+    ) -> Option<&'a str> {
+        let of = |text: &String| {
+            let end = self.named(text).map(|end| end.message.as_str());
+            end.or_else(|| Some(last.filter(|of| of.text == *text)?.message.as_str()))
         };
-        uncaught.texts.iter().any(is_same)
+        uncaught.texts.iter().find_map(of)
+    }
+
+    /// The end of the worker that PyTorch says is gone; of several the one that was seen first.
+    fn named(&self, text: &str) -> Option<&End> {
+        let (_, rest) = text.split_once(OF_WORKER)?;
+        let (pids, _) = rest.trim_start_matches("(s)").split_once(')')?;
+        let pids = pids.split(',').filter_map(|pid| pid.trim().parse().ok());
+        pids.filter_map(|pid| self.end(pid))
+            .min_by_key(|end| end.at)
     }
 
     /// The ends of all workers that ended before their time.
@@ -206,29 +228,53 @@ mod tests {
         }
     }
 
-    #[test]
-    fn what_nobody_caught_is_what_was_told_of_a_call_or_a_worker() {
-        let mut trainer = recording(TRAINER, None, &[]);
-        trainer.deaths.push(Death {
-            pid: WORKER,
-            at: 60,
-            signal: Some("SIGKILL".to_owned()),
-            code: 0,
-        });
-        let worker = recording(WORKER, Some(0), &[]);
-        let failures = Failures::of(&trainer, &[(&worker, Vec::new())]);
-        let end = &failures.end(WORKER).expect("it ended").message;
-        let uncaught = |texts: &[&str]| Uncaught {
+    fn uncaught(texts: &[&str]) -> Uncaught {
+        Uncaught {
             at: 70,
             texts: texts.iter().map(|&text| text.to_owned()).collect(),
-        };
+        }
+    }
+
+    #[test]
+    fn what_nobody_caught_is_what_was_told_of_the_last_call() {
+        let trainer = recording(TRAINER, None, &[(50, "KeyError: 31")]);
+        let failures = Failures::of(&trainer, &[(&trainer, Vec::new())]);
+        let told = failures.of_call(TRAINER, &call(None), 3);
+        let said = "next() raised KeyError: 31 for batch 3, counted from 0";
+        assert_eq!(told.message, said);
+        let cause = |texts: &[&str], last| failures.cause(&uncaught(texts), last);
+        assert_eq!(cause(&["KeyError: 31"], Some(&told)), Some(said));
+        let from = ["ValueError: no", "KeyError: 31"];
+        assert_eq!(cause(&from, Some(&told)), Some(said));
+        assert_eq!(cause(&["KeyError: 3"], Some(&told)), None);
+        assert_eq!(cause(&["KeyError: 31"], None), None);
+    }
+
+    #[test]
+    fn of_dead_workers_the_one_that_pytorch_names_is_the_cause() {
+        let mut trainer = recording(TRAINER, None, &[]);
+        for (pid, at) in [(WORKER, 60), (WORKER + 1, 55)] {
+            trainer.deaths.push(Death {
+                pid,
+                at,
+                signal: Some("SIGKILL".to_owned()),
+                code: 0,
+            });
+        }
+        let workers = [0, 1].map(|id| recording(WORKER + id, Some(id), &[]));
+        let processes = workers.each_ref().map(|of| (of, Vec::new()));
+        let failures = Failures::of(&trainer, &processes);
+        let cause = |texts: &[&str]| failures.cause(&uncaught(texts), None);
+        let end = |pid| failures.end(pid).map(|end| end.message.as_str());
         let killed = "RuntimeError: DataLoader worker (pid 8) is killed by signal: Killed. ";
-        assert!(failures.is_told_in(&uncaught(&[killed]), end));
-        assert!(failures.is_told_in(&uncaught(&["ValueError: no", killed]), end));
-        assert!(!failures.is_told_in(&uncaught(&["ValueError: no"]), end));
-        let call = "next() raised KeyError: 3 for batch 3, counted from 0";
-        assert!(failures.is_told_in(&uncaught(&["KeyError: 3"]), call));
-        assert!(!failures.is_told_in(&uncaught(&["KeyError: 4"]), call));
+        let exited = "RuntimeError: DataLoader worker (pid(s) 8, 9) exited unexpectedly";
+        let other = "RuntimeError: DataLoader worker (pid 89) is killed by signal: Killed. ";
+        assert!(end(WORKER).is_some_and(|message| message.starts_with("worker-0 was killed")));
+        assert_eq!(cause(&[killed]), end(WORKER));
+        assert_eq!(cause(&["ValueError: no", killed]), end(WORKER));
+        assert_eq!(cause(&[exited]), end(WORKER + 1));
+        assert_eq!(cause(&[other]), None);
+        assert_eq!(cause(&["ValueError: no"]), None);
     }
 
     #[test]
@@ -242,15 +288,15 @@ mod tests {
         let all = [(&trainer, Vec::new()), (&worker, stages)];
         let failures = Failures::of(&trainer, &all);
         assert_eq!(
-            failures.of_call(TRAINER, &call(Some(1)), 3),
+            failures.of_call(TRAINER, &call(Some(1)), 3).message,
             "worker-1 raised ValueError: bad item in get of batch 3, counted from 0"
         );
         assert_eq!(
-            failures.of_call(TRAINER, &call(None), 3),
+            failures.of_call(TRAINER, &call(None), 3).message,
             "next() raised ValueError: Caught it for batch 3, counted from 0"
         );
         let silent = Failures::of(&recording(TRAINER, None, &[]), &[]);
-        let said = silent.of_call(TRAINER, &call(None), 0);
+        let said = silent.of_call(TRAINER, &call(None), 0).message;
         assert!(said.starts_with("next() raised an exception"), "{said}");
     }
 
@@ -283,7 +329,7 @@ mod tests {
             let failures = Failures::of(&trainer, &all);
             let end = failures.end(WORKER).expect("it ended");
             assert_eq!((end.at, end.message.as_str()), (55, told));
-            assert_eq!(failures.of_call(TRAINER, &call(None), 3), told);
+            assert_eq!(failures.of_call(TRAINER, &call(None), 3).message, told);
         }
     }
 

@@ -67,14 +67,15 @@ impl Story {
         let Some(text) = uncaught.texts.first() else {
             return;
         };
-        let failures = &self.failures;
-        let told = |message: &str| failures.is_told_in(uncaught, message);
-        if !self.drawing.ended_by(told) {
-            let main = (self.pid, self.pid);
-            let at = uncaught.at.min(self.drawing.end());
-            self.drawing.fault(main, at, text);
-            self.drawing.ended_by(|message| message == text);
+        let last = self.last.as_ref().and_then(|(_, told)| told.as_ref());
+        if let Some(cause) = self.failures.cause(uncaught, last) {
+            self.drawing.ended_by(cause);
+            return;
         }
+        let main = (self.pid, self.pid);
+        let at = uncaught.at.min(self.drawing.end());
+        self.drawing.fault(main, at, text);
+        self.drawing.ended_by(text);
     }
 
     fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
@@ -107,5 +108,66 @@ impl Story {
         };
         self.drawing
             .slice(place, cat, stage.name(), (stage.start, end), args);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::loaders::identities;
+    use super::super::mark::{Kind, Mark};
+    use super::super::record::{ErrorText, Recording, Uncaught};
+    use super::super::story;
+    use gpustall_trace::{Instant, MonoTime, Value, vocab::arg};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// How a `next()` ended; the hook's numbers.
+    const BATCH: u32 = 0;
+    const ERROR: u32 = 2;
+
+    /// What is told of a process with these calls of `next()`, of which the first raises `KeyError: 31`, if nobody
+    /// caught `uncaught`; and whether it is told to have ended the process.
+    fn told(calls: &[(u64, u64, u32)], uncaught: &str) -> Vec<(String, bool)> {
+        let mut trainer = Recording::of_loop(7, 7);
+        for &(start, end, d) in calls {
+            let asked = Mark::at(Kind::Asked, 7, (start, 0));
+            let next = Mark::at(Kind::Next, 7, (start, end));
+            trainer.marks.extend([asked, Mark { d, ..next }]);
+        }
+        trainer.errors.push(ErrorText {
+            tid: 7,
+            start: calls[0].0,
+            text: "KeyError: 31".to_owned(),
+        });
+        trainer.uncaught = Some(Uncaught {
+            at: 90,
+            texts: vec![uncaught.to_owned()],
+        });
+        let loaders = identities(&trainer);
+        let span = (MonoTime::from_nanos(1), MonoTime::from_nanos(100));
+        let mut notes = BTreeSet::new();
+        let loaders = (&loaders, BTreeMap::new());
+        let trace = story::trace(&trainer, &[], loaders, span, &mut notes);
+        let ended = trace.strings.find(arg::ENDED_RUN);
+        let of = |instant: &Instant| {
+            let message = trace.arg_str(&instant.args, arg::MESSAGE);
+            let ends = (instant.args.iter())
+                .any(|&(key, value)| Some(key) == ended && value == Value::Bool(true));
+            (message.unwrap_or_default().to_owned(), ends)
+        };
+        trace.instants.iter().map(of).collect()
+    }
+
+    #[test]
+    fn an_exception_of_the_last_call_is_told_once_and_any_other_one_for_itself() {
+        let said = "next() raised KeyError: 31 for batch 0, counted from 0";
+        let one = |text: &str, ends| (text.to_owned(), ends);
+        let last = [(10, 20, ERROR)];
+        assert_eq!(told(&last, "KeyError: 31"), [one(said, true)]);
+        let other = [one(said, false), one("KeyError: 3", true)];
+        assert_eq!(told(&last, "KeyError: 3"), other);
+        // The program went on after the first one.
+        let again = [one(said, false), one("KeyError: 31", true)];
+        let calls = [(10, 20, ERROR), (30, 40, BATCH)];
+        assert_eq!(told(&calls, "KeyError: 31"), again);
     }
 }

@@ -90,7 +90,7 @@ impl Hook {
     }
 }
 
-/// What the hook saw of each process with loops over loaders, and of its workers.
+/// What the hook saw of each process with loops over loaders, or that an exception ended, and of its workers.
 pub(super) fn parts(
     folder: &Path,
     (start, now): (MonoTime, MonoTime),
@@ -125,8 +125,17 @@ pub(super) fn parts(
     notes.extend(told.into_iter().cloned());
     let optimizes = |of: &Recording| of.marks.iter().any(|m| m.kind == mark::Kind::Optimized);
     let trains =
-        |of: &&Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
-    let trainers: Vec<&Recording> = recordings.iter().filter(trains).collect();
+        |of: &Recording| of.worker.is_none() && (!of.iterations.is_empty() || optimizes(of));
+    let training = recordings.iter().filter(|of| trains(of));
+    let training: BTreeSet<u32> = training.map(|of| of.process.pid).collect();
+    // An exception before the first batch ends a run too; what goes wrong in a helper of a process that trains
+    // does not.
+    let fails = |of: &Recording| {
+        let helps = of.worker.is_some() || training.contains(&of.process.ppid);
+        of.uncaught.is_some() && !helps
+    };
+    let trainers = recordings.iter().filter(|of| trains(of) || fails(of));
+    let trainers: Vec<&Recording> = trainers.collect();
     let loaders: Vec<Identities> = trainers.iter().map(|of| identities(of)).collect();
     let names = names(loaders.iter().flat_map(Identities::values));
     let mut told = BTreeSet::new();

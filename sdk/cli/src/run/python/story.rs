@@ -4,7 +4,7 @@ use super::ahead;
 use super::batches::Batches;
 use super::calls::Outcome;
 use super::drawing::{Args, Drawing};
-use super::failures::{Failures, Process};
+use super::failures::{Failures, Process, Told};
 use super::handed::hand_over;
 use super::kinds::{Kinds, hands_on, kinds};
 use super::loaders::Identities;
@@ -74,6 +74,7 @@ pub(super) fn trace(
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
         failures,
+        last: None,
     };
     story.loops(&loops);
     story.made(processes);
@@ -127,6 +128,8 @@ pub(super) struct Story {
     /// Who took each batch of a worker: the loader, the thread, and its wait.
     pub(super) taken: HashMap<u64, (String, u32, (u64, u64))>,
     pub(super) failures: Failures,
+    /// The last call of next() so far: its start, and what is told of it if it raised.
+    pub(super) last: Option<(u64, Option<Told>)>,
 }
 
 impl Story {
@@ -174,6 +177,11 @@ impl Story {
             let mut args = self.common(loader, kind, epoch);
             let place = (self.pid, call.tid);
             let mut span = (call.start, call.end);
+            let raised = call.outcome == Outcome::Error;
+            let told = raised.then(|| self.failures.of_call(self.pid, call, i));
+            if self.last.as_ref().is_none_or(|last| last.0 <= call.start) {
+                self.last = Some((call.start, told.clone()));
+            }
             if let Some((tid, mut span)) = call.inner {
                 if span.1 == 0 {
                     span.1 = self.drawing.end();
@@ -206,7 +214,7 @@ impl Story {
                 Outcome::Cut { last: true } => args.push((arg::UNFINISHED, Value::Bool(true))),
                 Outcome::Cut { last: false } => {}
                 Outcome::Error => {
-                    let message = self.failures.of_call(self.pid, call, i);
+                    let message = told.map_or(String::new(), |told| told.message);
                     args.push((arg::ERROR, self.drawing.text(&message)));
                     // The end of a worker is told once, when it was seen.
                     if !self.failures.ends().any(|end| end.message == message) {
