@@ -180,7 +180,9 @@ def check_pattern(gpustall, name, folder):
     cut = [wait for wait in of("data_wait") if "unfinished" in wait["args"]]
     assert len(cut) == truth.get("cut", 0), cut
     faults = [event for event in events if event.get("cat") == "fault"]
-    assert not faults or name == "raises", faults
+    ended = [fault for fault in faults if fault["args"].get("ended_run")]
+    assert len(ended) == (name in ("interrupted", "raises")), faults
+    assert faults == ended or name == "raises", faults
     return f"{len(batches)} batches, {len(arrows)} from workers, {len(train)} steps, {loaders}"
 
 
