@@ -49,6 +49,7 @@ impl UnseenKernels {
         let stretches = without(&all, &timeline.pauses);
         let mut seen = vec![Seen::default(); stretches.len()];
         let mut kinds: IdMap<Symbol, Says> = IdMap::default();
+        let mut none = true;
         for slice in &trace.slices {
             let cat = Some(slice.cat);
             let says = if cat == names.kernel {
@@ -62,6 +63,7 @@ impl UnseenKernels {
             if says == Says::Nothing {
                 continue;
             }
+            none &= says != Says::Kernel;
             // A kernel may begin long after its launch: it is of the last stretch that began before it.
             let start = slice.span.start;
             let began = stretches.partition_point(|of| of.start <= start);
@@ -78,10 +80,7 @@ impl UnseenKernels {
             }
         }
         let mut unseen = Self {
-            none: !trace
-                .slices
-                .iter()
-                .any(|slice| Some(slice.cat) == names.kernel),
+            none,
             ..Self::default()
         };
         for (stretch, seen) in stretches.into_iter().zip(seen) {

@@ -6,9 +6,8 @@ use common::Builder;
 use common::device::PINNED;
 use common::device_step::{Step, runner_steps};
 use gpustall_diagnose::{MIN_UNSEEN_LAUNCHES, Report, diagnose};
-use gpustall_trace::Pid;
-use gpustall_trace::TrackKind;
 use gpustall_trace::vocab::cat;
+use gpustall_trace::{Pid, TrackId, TrackKind};
 
 const LAUNCHES: u64 = MIN_UNSEEN_LAUNCHES / 10;
 
@@ -21,6 +20,19 @@ fn unanswered(launches: u64, more: impl Fn(&mut Step<'_>)) -> Report {
         }
         more(s);
     })
+}
+
+/// The thread that trains, and the one that calls the driver, which is given back.
+fn threads(b: &mut Builder) -> TrackId {
+    b.thread(100, "main");
+    b.thread(101, "DSD-cuda-0")
+}
+
+/// Devices are not captured for so long.
+fn pause(b: &mut Builder, span: (u64, u64)) {
+    let (pid, name) = (Pid(Pid::SYNTHETIC), "devices not captured");
+    let track = b.track(pid, 900, name, TrackKind::Synthetic);
+    b.slice(track, cat::PAUSE, "paused", span, &[]);
 }
 
 fn says(report: &Report, what: &str) -> bool {
@@ -73,14 +85,8 @@ fn few_launches_one_kernel_or_a_graph_are_no_such_case() {
 #[test]
 fn a_window_of_the_capture_without_kernels_is_left_out_like_a_pause() {
     let mut b = Builder::new();
-    let (main, runner) = (b.thread(100, "main"), b.thread(101, "DSD-cuda-0"));
+    let runner = threads(&mut b);
     let stream = b.stream(0, 7);
-    let paused = b.track(
-        Pid(Pid::SYNTHETIC),
-        900,
-        "devices not captured",
-        TrackKind::Synthetic,
-    );
     for n in 0..40 {
         let at = 1_000 * n;
         b.step("train", 0, n, 100, (at, at + 1_000));
@@ -98,8 +104,7 @@ fn a_window_of_the_capture_without_kernels_is_left_out_like_a_pause() {
             }
         }
     }
-    b.slice(paused, cat::PAUSE, "paused", (15_000, 20_000), &[]);
-    let _ = main;
+    pause(&mut b, (15_000, 20_000));
     let report = diagnose(&b.build(40_000));
     assert!(
         says(&report, "200 kernels were launched and none was recorded"),
@@ -113,15 +118,8 @@ fn a_window_of_the_capture_without_kernels_is_left_out_like_a_pause() {
 #[test]
 fn kernels_that_run_when_their_window_is_over_were_seen() {
     let mut b = Builder::new();
-    b.thread(100, "main");
-    let runner = b.thread(101, "DSD-cuda-0");
+    let runner = threads(&mut b);
     let stream = b.stream(0, 7);
-    let host = b.track(
-        Pid(Pid::SYNTHETIC),
-        900,
-        "devices not captured",
-        TrackKind::Synthetic,
-    );
     for n in 0..20 {
         b.step("train", 0, n, 100, (1_000 * n, 1_000 * n + 1_000));
     }
@@ -131,7 +129,7 @@ fn kernels_that_run_when_their_window_is_over_were_seen() {
         b.call(runner, "cuLaunchKernel", i + 2, (5 * i, 5 * i + 3));
         b.kernel(stream, i + 2, (2_500 + 10 * i, 2_510 + 10 * i));
     }
-    b.slice(host, cat::PAUSE, "paused", (2_000, 20_000), &[]);
+    pause(&mut b, (2_000, 20_000));
     let report = diagnose(&b.build(20_000));
     assert!(!says(&report, "was recorded"), "{report}");
     assert!(!says(&report, "no kernel"), "{report}");
