@@ -23,6 +23,7 @@ use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
 use crate::trainers;
+use crate::turnover::Turnover;
 use crate::uneven::SlowWorker;
 use crate::waits::Waits;
 use crate::window::Trainer;
@@ -250,11 +251,19 @@ impl Run<'_> {
             reached: (steps.steady.count > 0).then_some(Nanos::new(steps.steady.mean_ns)),
             least: Nanos::ZERO,
             short: None,
+            few: false,
+            turnover: None,
+            started: None,
+            keep: false,
             by_makers: tally.total(on_worker).share_of(lost),
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
         if facts.depends_on_workers() {
+            let of = facts.loader.filter(|_| cause.is_data());
+            let crew = (facts.have, facts.takers);
+            facts.turnover = of.and_then(|of| Turnover::of(self.timeline, self.judged, of, crew));
+            facts.started = of.and_then(|of| self.started(of, stalls, lost));
             let short = || self.of_short_epochs(&mut facts, (loader, own.as_ref()), stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
                 over_all.only(ready.unwrap_or(1.0));
