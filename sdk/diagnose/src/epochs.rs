@@ -202,15 +202,15 @@ impl Facts<'_> {
             let rounds = batches.div_ceil(of.max(1));
             format!("{rounds} round{}", word(rounds))
         };
+        let make = |n: u64| match n {
+            1 => "1 worker makes".to_owned(),
+            n => format!("{n} workers make"),
+        };
         let then = match self.have {
-            0 => format!(
-                "{workers} worker{} make in {}",
-                word(workers),
-                rounds(workers)
-            ),
+            0 => format!("{} in {}", make(workers), rounds(workers)),
             have => format!(
-                "{have} worker{} make in {} and {workers} in {}",
-                word(have),
+                "{} in {} and {workers} in {}",
+                make(have),
                 rounds(have),
                 rounds(workers)
             ),

@@ -193,11 +193,8 @@ impl Facts<'_> {
             false => Some(self.have).filter(|&have| have > 0)?,
         };
         let step = self.reached?;
-        let turnover = self.turnover.zip(self.short).filter(|_| kept);
-        let saved = turnover.map_or(0, |(turnover, batches)| {
-            turnover.of_a_step(workers, batches)
-        });
-        let saved = Nanos::new(saved);
+        let turnover = self.turnover.filter(|_| kept && self.short.is_some());
+        let saved = turnover.map_or(Nanos::ZERO, |turnover| turnover.seen);
         Some(Reached {
             workers,
             step: step - saved,

@@ -44,6 +44,9 @@ const END: &str = "more workers do not help: the next() that ends an epoch takes
     persistent_workers=True if the workers shut down there; else look at what the data set does after \
     its last item.";
 
+const END_OF_WORKERS: &str = "more workers do not help: they are ended in the next() that ends an epoch, and \
+    waited for one after the other.";
+
 const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
     what the data set does after its last item.";
 
@@ -56,11 +59,12 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     if facts.is_of_ends() {
         let known = facts.loader;
         let stay = known.is_some_and(|of| of.keeps_workers || of.row.in_process == Some(true));
-        let kept = facts.keep_them().map(|remedy| Remedy {
-            text: format!("more workers do not help: {}", remedy.text),
-            ..remedy
-        });
-        return kept.unwrap_or_else(|| if stay { END_KEPT } else { END }.into());
+        let turned_over = facts.turnover.is_some_and(|turnover| turnover.epochs > 1);
+        return match (stay, turned_over) {
+            (true, _) => END_KEPT.into(),
+            (false, true) => format!("{END_OF_WORKERS} {KEPT}.").into(),
+            (false, false) => END.into(),
+        };
     }
     if facts.in_process {
         return in_process(facts);
@@ -95,12 +99,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
 fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     let have = facts.have;
     if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(
-            facts,
-            have,
-            |n| format!("num_workers={n}{}", facts.and_kept()),
-            cheaper,
-        );
+        return worker_limit(facts, have, num_workers, cheaper);
     }
     if facts.is_handed_over()
         && let Some(text) = facts.no_more(cheaper)
@@ -137,12 +136,11 @@ fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
 fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
     let begins = "workers begin with them only when it begins";
-    let set = |n| format!("num_workers={n}{}", facts.and_kept());
     let keep = facts.keep_them();
     if let Some(started) = facts.started_once() {
         return started.into();
     }
-    if let Some(told) = facts.first_of_few(begins, set, cheaper) {
+    if let Some(told) = facts.first_of_few(begins, num_workers, cheaper) {
         return match keep {
             Some(keep) => format!("{told} {}", keep.text).into(),
             None => told.into(),
@@ -222,6 +220,10 @@ fn instead(have: u64) -> String {
         0 => String::new(),
         have => format!(" instead of {have}"),
     }
+}
+
+fn num_workers(n: u64) -> String {
+    format!("num_workers={n}")
 }
 
 fn on_workers(n: u64) -> String {

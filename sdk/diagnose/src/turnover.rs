@@ -10,6 +10,7 @@ use crate::loaders::LoaderFacts;
 use crate::pytorch::{KEPT, SPAWNED};
 use crate::remedy::{Facts, Remedy};
 use crate::report::WorkerCount;
+use crate::stats::mean;
 use crate::timeline::Timeline;
 use crate::worker_counts::{NEAR_ENOUGH, enough};
 use gpustall_trace::{Interval, Nanos};
@@ -19,6 +20,8 @@ use gpustall_trace::{Interval, Nanos};
 pub(crate) struct Turnover {
     /// To start and end one worker.
     pub(crate) each: Nanos,
+    /// All of it in the recording, for each batch.
+    pub(crate) seen: Nanos,
     /// Epochs that began in the recording, of each thread that takes batches.
     pub(crate) epochs: u64,
 }
@@ -65,9 +68,11 @@ impl Turnover {
             true => Vec::new(),
             false => calls(Role::EpochEnd),
         };
+        let seen: Nanos = starts.iter().chain(&ends).copied().sum();
         let both = median(starts)? + median(ends).unwrap_or_default();
         Some(Self {
             each: Nanos::new(both.get() / workers),
+            seen: mean(seen, loader.row.batches.max(1)),
             epochs: epochs.max(1),
         })
     }
