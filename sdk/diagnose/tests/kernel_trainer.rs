@@ -5,7 +5,7 @@ mod common;
 use common::Builder;
 use common::kernel::{Off, blocked, preempted};
 use common::planted::{END, START, STEP, STEPS, WAIT, healthy, run, share};
-use gpustall_diagnose::{Cause, diagnose};
+use gpustall_diagnose::{Cause, Report, diagnose};
 use gpustall_trace::TrackId;
 use gpustall_trace::vocab::cat;
 
