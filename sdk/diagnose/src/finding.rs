@@ -235,6 +235,7 @@ impl Run<'_> {
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
             crew: crew.together,
+            looped: self.waits.looped(makers).unwrap_or(1.0),
             have: told.unwrap_or(crew.have),
             takers: crew.takers,
             workers: crew.workers,

@@ -170,7 +170,7 @@ fn no_more_compute(facts: &Facts<'_>) -> String {
     match facts.busy() {
         None => "the workers compute".to_owned(),
         Some(busy) if busy < WORKERS_BUSY_SHARE => format!(
-            "the workers compute, and are not all busy: on average one makes batches for {} of the window",
+            "the workers compute, and are not all busy: on average one makes batches for {} of the loops",
             percent(busy)
         ),
         Some(_) if facts.if_free().is_some() => format!(

@@ -45,6 +45,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) workers: Vec<&'a Worker>,
     /// How many of them there were at the same time.
     pub(crate) crew: usize,
+    /// Share of the window in which the loader was looped over.
+    pub(crate) looped: f64,
     /// The same for each thread that takes batches: what a program sets.
     pub(crate) have: u64,
     /// The threads that take batches of the loader at the same time.
@@ -96,9 +98,11 @@ pub(crate) struct Facts<'a> {
 }
 
 impl Facts<'_> {
+    /// Share of the loader's loops in which a worker makes batches, on average.
     pub(crate) fn busy(&self) -> Option<f64> {
         let sum: f64 = self.workers.iter().map(|worker| worker.busy_share).sum();
-        (self.crew > 0).then(|| sum / self.crew as f64)
+        let most = self.crew as f64 * self.looped;
+        (most > 0.0).then(|| (sum / most).min(1.0))
     }
 
     /// Whether most of what a batch takes to make is collate: then that is what is to be cheaper.

@@ -2,6 +2,7 @@
 
 use crate::cause::Cause;
 use crate::chain::wait_pieces;
+use crate::cover::Cover;
 use crate::events::{LoaderKey, Role, Wait};
 use crate::job;
 use crate::piece::{Piece, PieceKind};
@@ -9,7 +10,7 @@ use crate::report::Worker;
 use crate::rules::{MIN_FREE_CPUS, Place, ThreadState, WORKERS_BUSY_SHARE, WaitMoment, judge_wait};
 use crate::timeline::Timeline;
 use crate::wait_cause::wait_causes;
-use crate::window::Window;
+use crate::window::{Window, total};
 use crate::workers::{CONTENDED_MIN_RUNNABLE_SHARE, Hand, together};
 use gpustall_trace::vocab::host;
 use gpustall_trace::{Interval, Nanos, TraceTime};
@@ -34,6 +35,8 @@ pub(crate) struct Waits {
 struct Crew {
     /// How many there were at the same time.
     workers: usize,
+    /// Share of the window in which the loader was looped over: they have nothing to do in the rest.
+    looped: f64,
     /// Of the window, in get or collate.
     busy: f64,
     /// Of that, what is known of the scheduler's states, and what they waited for a CPU.
@@ -51,7 +54,8 @@ impl Crew {
     }
 
     fn is_busy(self) -> bool {
-        self.workers > 0 && self.busy >= WORKERS_BUSY_SHARE * self.workers as f64
+        let most = self.workers as f64 * self.looped;
+        self.workers > 0 && self.busy >= WORKERS_BUSY_SHARE * most
     }
 
     /// Whether they have too few CPUs already.
@@ -70,6 +74,7 @@ impl Waits {
             }
         }
         for (&loader, crew) in &mut crews {
+            crew.looped = looped(timeline, window, loader);
             crew.workers = together(workers.iter().filter(|hand| hand.loader == Some(loader)));
         }
         let own = own_cpus(timeline, window.span);
@@ -84,6 +89,11 @@ impl Waits {
             taken_cpus: counted.map(|_| used - own),
             hang: job::hang(timeline),
         }
+    }
+
+    /// Share of the window in which a loader that has workers was looped over.
+    pub(crate) fn looped(&self, loader: Option<LoaderKey>) -> Option<f64> {
+        self.crews.get(&loader?).map(|crew| crew.looped)
     }
 
     /// Charges `part` of the wait at this position: disjoint, in order, covering it.
@@ -147,6 +157,16 @@ impl Waits {
             each(span, cause);
         }
     }
+}
+
+/// Share of the window in which somebody was in a step or a call of this loader.
+fn looped(timeline: &Timeline<'_>, window: &Window, loader: LoaderKey) -> f64 {
+    let steps = timeline.steps.iter().filter(|step| step.loader == loader);
+    let waits = timeline.waits.iter().filter(|wait| wait.loader == loader);
+    let steps = steps.map(|step| step.span);
+    let spans: Vec<Interval> = steps.chain(waits.map(|wait| wait.span)).collect();
+    let covered = Cover::of(&window.parts, &spans).covered();
+    total(&covered).share_of(window.len())
 }
 
 /// Where the thread of a piece of a wait is.

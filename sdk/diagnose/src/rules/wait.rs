@@ -3,7 +3,7 @@
 use super::{BlockedOn, ThreadState};
 use crate::cause::Cause;
 
-/// Workers that are in get or collate for at least this share of the window keep up with nothing
+/// Workers that are in get or collate for at least this share of their loader's loops keep up with nothing
 /// more. The mean of the loader's workers.
 pub const WORKERS_BUSY_SHARE: f64 = 0.7;
 
@@ -36,7 +36,7 @@ pub struct WaitMoment {
     pub state: ThreadState,
     /// Whether the kernel was at work to give it memory.
     pub memory: bool,
-    /// Whether the loader's workers were busy for [`WORKERS_BUSY_SHARE`] of the window.
+    /// Whether the loader's workers were busy for [`WORKERS_BUSY_SHARE`] of its loops.
     pub workers_busy: bool,
     /// Whether [`MIN_FREE_CPUS`] were free and the loader's workers did not wait for one much; `None`
     /// if it is not known.
@@ -134,7 +134,8 @@ pub const WAIT_RULES: [WaitRule; 10] = [
         id: "limit",
         charges: "data.worker-limit",
         definition: "The charged thread is a worker in get or collate, and the loader's workers \
-            are in get or collate for at least 70 % of the window (mean over them; where they follow each \
+            are in get or collate for at least 70 % of its loops in the window, from one step or call of it to \
+            another (mean over them; where they follow each \
             other, over as many as there were at the same time for at least a tenth of the time in \
             which any was, each from its first stage to its last one). And this one is blocked on something other than its own process's threads; or a CPU was free: on \
             average a quarter of a CPU or more in the window, of those that the job may use, less those \

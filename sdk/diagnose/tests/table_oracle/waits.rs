@@ -162,8 +162,20 @@ impl Run {
                 };
             }
         }
+        let looped = |t: u64| {
+            let mut loops = self
+                .trainers
+                .iter()
+                .filter(|of| of.loader == trainer.loader);
+            loops.any(|of| {
+                let waits = of.waits.iter().map(|wait| wait.span);
+                let mut spans = waits.chain(of.steps.iter().map(|step| step.span));
+                spans.any(|span| holds(span, t))
+            })
+        };
         let window = self.window().len() as u64;
-        if busy * 10 < 7 * window * self.together(&workers) {
+        let looped = self.window().into_iter().filter(|&t| looped(t)).count() as u64;
+        if busy * 10 < 7 * looped * self.together(&workers) {
             return false;
         }
         let ran = self.window().into_iter().map(|t| {
