@@ -144,7 +144,11 @@ fn proof(timeline: &Timeline<'_>, sums: &StateSums, on: BlockedOn) -> String {
                 true => String::new(),
                 false => format!(" on {}", disks.join(", ")),
             };
-            format!("{} requests, {}{on}", sums.requests, bytes(sums.bytes))
+            let requests = match sums.requests {
+                1 => "1 request".to_owned(),
+                several => format!("{several} requests"),
+            };
+            format!("{requests}, {}{on}", bytes(sums.bytes))
         }
         BlockedOn::Lock => {
             let locks = sums.blocked_in(|on| on == BlockedOn::Lock);

@@ -61,6 +61,28 @@ fn a_worker_blocked_in_a_read_is_io_with_its_requests() {
 }
 
 #[test]
+fn a_request_that_is_done_a_moment_after_the_wake_up_was_waited_for() {
+    let report = run(2, |b, (start, end)| {
+        b.request(101, 4096, (start + 1, end + 1));
+        // Nobody waited for what began later, nor for what was done before.
+        b.request(101, 4096, (end + 2, end + 5));
+        b.request(101, 4096, (start - 9, start - 2));
+        b.off(101, blocked("file read", "__iomap_dio_rw"), (start, end));
+    });
+    let link = report.findings[0].chain.last().expect("there are links");
+    assert_eq!(link.evidence, "40 requests, 163.8 kB on vda");
+    let mut first = true;
+    let report = run(2, |b, span| {
+        if std::mem::take(&mut first) {
+            b.request(101, 4096, span);
+        }
+        b.off(101, blocked("file read", "__iomap_dio_rw"), span);
+    });
+    let link = report.findings[0].chain.last().expect("there are links");
+    assert_eq!(link.evidence, "1 request, 4.1 kB on vda");
+}
+
+#[test]
 fn a_page_that_is_read_from_a_file_is_io_and_one_from_swap_space_is_memory() {
     for (function, cause) in [
         ("filemap_fault", Cause::DataIo),
