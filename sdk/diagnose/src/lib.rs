@@ -121,7 +121,7 @@ pub use steps::{
     MIN_KERNELS, MIN_LONG_STEPS, MIN_LONG_TIME, MIN_STEPS, WARMUP_FACTOR, WARMUP_MAX_STEPS,
 };
 pub use thread_table::MAX_LISTED_THREADS;
-pub use threads::{MAX_LOST_PART, SAMPLE_REACH};
+pub use threads::{MAX_LOST_PART, SAMPLE_REACH, WAKE_UP};
 pub use timeline::MAX_UNRECORDED;
 pub use uneven::{MIN_WORKER_BATCHES, SLOW_WORKER_FACTOR};
 pub use unseen_kernels::MIN_UNSEEN_LAUNCHES;

@@ -39,6 +39,36 @@ fn a_worker_that_was_woken_and_had_no_cpu_is_contended_from_its_wake_up_on() {
     assert!(report.to_string().contains("after wake-ups"), "{report}");
 }
 
+/// A worker that sleeps, is woken on an idle CPU and runs so many microseconds later.
+fn woken_on_an_idle_cpu(after: u64) -> gpustall_diagnose::Report {
+    run(2, |b, span| {
+        let read = Off {
+            runnable: after,
+            ..blocked("file read", "folio_wait_bit_common")
+        };
+        b.off(101, read, span);
+    })
+}
+
+#[test]
+fn what_an_idle_cpu_takes_to_begin_is_part_of_what_was_waited_for() {
+    let report = woken_on_an_idle_cpu(900);
+    assert_planted(&report, Cause::DataIo);
+    assert_eq!(share(&report, Cause::DataContended), 0.0, "{report}");
+    assert!(!report.to_string().contains("ready to run"), "{report}");
+}
+
+#[test]
+fn a_cpu_that_nobody_had_for_longer_is_told_so() {
+    // As where the CPU time of a control group is used up.
+    let report = woken_on_an_idle_cpu(PLANT / 2);
+    assert!(share(&report, Cause::DataContended) > 0.1, "{report}");
+    let text = report.to_string();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "after wake-ups, on CPUs that nobody was seen to have";
+    assert!(text.contains(told), "{text}");
+}
+
 #[test]
 fn a_worker_blocked_in_a_read_is_io_with_its_requests() {
     let report = run(2, |b, span| {

@@ -77,7 +77,7 @@ impl Lane {
             match part.claim {
                 Some(at) => {
                     let off = self.off[at];
-                    let ready = off.ready.clamp(part.span.start, part.span.end);
+                    let ready = off.waits_for_cpu().clamp(part.span.start, part.span.end);
                     let blocked = Interval::new(part.span.start, ready);
                     let state = ThreadState::Blocked(off.on);
                     memory.cut(blocked, |span, memory| {
@@ -254,7 +254,7 @@ impl Lane {
         let span = stretch.span;
         let off = stretch.off.and_then(|at| self.off.get(at));
         let next = stretch.off.and_then(|at| self.off.get(at + 1));
-        let until = match off.is_some_and(|off| off.ready == span.end) {
+        let until = match off.is_some_and(|off| off.waits_for_cpu() == span.end) {
             true => next.map_or(TraceTime::from_nanos(u64::MAX), |next| next.span.start),
             false => span.end,
         };
