@@ -91,6 +91,8 @@ fn what_a_server_gives_to_more_workers_than_asked_it_is_not_known() {
         let told = "the first if the other end of the connection serves more workers at once as fast as one";
         assert!(words(&report).contains(told), "{report}");
         assert!(!report.to_string().contains("disk serves"), "{report}");
+        let told = "more of them get more if the other end serves several at once";
+        assert!(finding.remedy.contains(told), "{report}");
     }
 }
 
