@@ -36,7 +36,13 @@ pub(crate) fn advice(cause: Cause, framework: Framework, signs: Signs) -> &'stat
              and as fast as the link. Copy the next batch while this one is computed, or keep what \
              does not change on the device."
         }
-        (Cause::TransferPageable | Cause::TransferStaging, Burn) => {
+        (Cause::TransferPageable, Burn) => {
+            "copy from and to pinned memory: only then is a copy as fast as the link, and behind compute. \
+             With cudarc fill buffers of context.alloc_pinned, made once; Burn puts tensors of less \
+             than 100 MB there by itself, so make larger ones in parts. Or move fewer bytes: keep what \
+             does not change on the device, and send small integers that the device converts."
+        }
+        (Cause::TransferStaging, Burn) => {
             "move fewer bytes: keep what does not change on the device, and send small integers \
              that the device converts. Let the batcher create its tensors on the device that \
              trains, so that the copy starts on the worker and not in the step."

@@ -171,7 +171,7 @@ fn io(framework: Framework, signs: &KernelSigns) -> String {
         return format!(
             "whoever makes batches waits for the other end of a connection: keep what it sends on a \
              local disk or in memory, ask for a whole batch at once, or raise {more}: who waits \
-             needs no CPU."
+             needs no CPU, and more of them get more if the other end serves several at once."
         );
     }
     let keep = match framework {

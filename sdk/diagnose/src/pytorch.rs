@@ -84,13 +84,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     }
     let mut remedy = made_by_workers(facts, cheaper);
     if facts.loader.is_some_and(|loader| loader.uneven) && !facts.is_handed_over() {
-        let now = facts.prefetch();
-        let ahead = format!(
-            " Batches take unequally long: prefetch_factor={} instead of {now} lets the workers have more \
-             of them ready when one is late.",
-            (now * 2).max(8)
-        );
-        remedy.text.push_str(&ahead);
+        remedy.text.push_str(&facts.of_uneven());
     }
     remedy
 }

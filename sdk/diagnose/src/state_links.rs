@@ -30,6 +30,9 @@ pub(crate) const AT_WORK: &str = "at work for memory: page faults, mapping, recl
 /// No more others than this are named.
 const MAX_OTHERS: usize = 3;
 
+/// Where nobody is known to have had the CPU for this share of the time, it is said.
+const MOSTLY_NOBODY: f64 = 0.5;
+
 /// No more functions than this are named.
 const MAX_FUNCTIONS: usize = 3;
 
@@ -107,9 +110,18 @@ pub(crate) fn holders(timeline: &Timeline<'_>, sums: &StateSums) -> String {
             share if share > 0.995 => " (inferred)".to_owned(),
             share => format!(" (inferred for {})", percent(share)),
         };
-        parts.push(format!("{cpu} held by {others}{inferred}"));
+        let held: Nanos = sums.held_by.values().copied().sum();
+        // A CPU that nobody had was idle: the group's limit was reached, say, or the thread came from another CPU.
+        let nobody = match (sums.waiting - held).share_of(sums.waiting) {
+            share if share < MOSTLY_NOBODY => String::new(),
+            share => format!(", by nobody that was seen {}", percent(share)),
+        };
+        parts.push(format!("{cpu} held by {others}{inferred}{nobody}"));
     }
     match sums.preempted.share_of(sums.waiting) {
+        share if share < 0.005 && others.is_empty() && !sums.cpus.is_empty() => {
+            parts.push("after wake-ups, on CPUs that nobody was seen to have".to_owned());
+        }
         share if share < 0.005 => parts.push("after wake-ups".to_owned()),
         share if share > 0.995 => parts.push("preempted".to_owned()),
         share => parts.push(format!(
@@ -144,7 +156,11 @@ fn proof(timeline: &Timeline<'_>, sums: &StateSums, on: BlockedOn) -> String {
                 true => String::new(),
                 false => format!(" on {}", disks.join(", ")),
             };
-            format!("{} requests, {}{on}", sums.requests, bytes(sums.bytes))
+            let requests = match sums.requests {
+                1 => "1 request".to_owned(),
+                several => format!("{several} requests"),
+            };
+            format!("{requests}, {}{on}", bytes(sums.bytes))
         }
         BlockedOn::Lock => {
             let locks = sums.blocked_in(|on| on == BlockedOn::Lock);

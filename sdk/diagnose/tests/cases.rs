@@ -42,6 +42,8 @@ fn assert_predicts(name: &str, cause: &str, before_ms: f64, after_ms: f64) {
 fn pageable_copies_are_what_the_step_waits_for() {
     assert_top_cause("pageable", "transfer.pageable");
     assert_predicts("pageable", "transfer.pageable", 10.477, 1.978);
+    let remedy = &report("pageable").findings[0].remedy;
+    assert!(remedy.contains("context.alloc_pinned"), "{remedy}");
 }
 
 #[test]

@@ -39,6 +39,36 @@ fn a_worker_that_was_woken_and_had_no_cpu_is_contended_from_its_wake_up_on() {
     assert!(report.to_string().contains("after wake-ups"), "{report}");
 }
 
+/// A worker that sleeps, is woken on an idle CPU and runs so many microseconds later.
+fn woken_on_an_idle_cpu(after: u64) -> gpustall_diagnose::Report {
+    run(2, |b, span| {
+        let read = Off {
+            runnable: after,
+            ..blocked("file read", "folio_wait_bit_common")
+        };
+        b.off(101, read, span);
+    })
+}
+
+#[test]
+fn what_an_idle_cpu_takes_to_begin_is_part_of_what_was_waited_for() {
+    let report = woken_on_an_idle_cpu(900);
+    assert_planted(&report, Cause::DataIo);
+    assert_eq!(share(&report, Cause::DataContended), 0.0, "{report}");
+    assert!(!report.to_string().contains("ready to run"), "{report}");
+}
+
+#[test]
+fn a_cpu_that_nobody_had_for_longer_is_told_so() {
+    // As where the CPU time of a control group is used up.
+    let report = woken_on_an_idle_cpu(PLANT / 2);
+    assert!(share(&report, Cause::DataContended) > 0.1, "{report}");
+    let text = report.to_string();
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let told = "after wake-ups, on CPUs that nobody was seen to have";
+    assert!(text.contains(told), "{text}");
+}
+
 #[test]
 fn a_worker_blocked_in_a_read_is_io_with_its_requests() {
     let report = run(2, |b, span| {
@@ -58,6 +88,28 @@ fn a_worker_blocked_in_a_read_is_io_with_its_requests() {
         "{report}"
     );
     assert_eq!(report.threads[1].usage.disk_read_bytes, STEPS << 20);
+}
+
+#[test]
+fn a_request_that_is_done_a_moment_after_the_wake_up_was_waited_for() {
+    let report = run(2, |b, (start, end)| {
+        b.request(101, 4096, (start + 1, end + 1));
+        // Nobody waited for what began later, nor for what was done before.
+        b.request(101, 4096, (end + 2, end + 5));
+        b.request(101, 4096, (start - 9, start - 2));
+        b.off(101, blocked("file read", "__iomap_dio_rw"), (start, end));
+    });
+    let link = report.findings[0].chain.last().expect("there are links");
+    assert_eq!(link.evidence, "40 requests, 163.8 kB on vda");
+    let mut first = true;
+    let report = run(2, |b, span| {
+        if std::mem::take(&mut first) {
+            b.request(101, 4096, span);
+        }
+        b.off(101, blocked("file read", "__iomap_dio_rw"), span);
+    });
+    let link = report.findings[0].chain.last().expect("there are links");
+    assert_eq!(link.evidence, "1 request, 4.1 kB on vda");
 }
 
 #[test]

@@ -5,18 +5,10 @@ mod simulated_disk;
 
 use common::V;
 use common::kernel::blocked;
-use gpustall_diagnose::{Report, WorkerCount, diagnose};
+use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::{arg, cat};
+use simulated_disk::checks::{Predictions, count, job, words};
 use simulated_disk::{Disk, Job};
-
-/// A predicted gain may be off by so much of the true one, as elsewhere.
-const OFF: f64 = 0.2;
-
-/// A gain below this share of the step is no test of a prediction; then the step may be off by
-const LEAST_GAIN: f64 = 0.2;
-
-/// this share of it. The same holds beyond a bound: no run is exactly like another.
-const STEP_OFF: f64 = 0.06;
 
 const SEEKS: Disk = Disk::OneAtATime {
     least: 3_000,
@@ -61,93 +53,26 @@ const DISKS: [(&str, Disk); 7] = [
     ("control group", GROUP),
 ];
 
-fn job(disk: Disk, workers: usize) -> Job {
-    Job {
-        disk,
-        workers,
-        batches: 480,
-        reads_a_batch: 24,
-        item: 20,
-        collate: 300,
-        rest: 100,
-        seed: 7,
-    }
-}
-
 fn report(job: Job) -> Report {
     diagnose(&job.run().trace)
 }
 
-fn count(report: &Report, workers: usize) -> Option<WorkerCount> {
-    let of = |count: &&WorkerCount| count.workers == workers as u64;
-    report
-        .findings
-        .first()?
-        .worker_counts
-        .iter()
-        .find(of)
-        .copied()
-}
-
-/// What is wrong with a prediction, if anything.
-fn wrong(now: f64, predicted: WorkerCount, then: f64) -> Option<String> {
-    let least = predicted.predicted_step_ns as f64;
-    let ms = |ns: f64| format!("{:.3} ms", ns / 1e6);
-    let told = format!(
-        "step {}, predicted {}{}, done {}",
-        ms(now),
-        ms(least),
-        predicted
-            .at_most_step_ns
-            .map_or(String::new(), |most| format!(" to {}", ms(most as f64))),
-        ms(then)
-    );
-    let slack = STEP_OFF * now.min(then);
-    let right = match predicted.at_most_step_ns {
-        Some(most) => least - slack <= then && then <= most as f64 + slack,
-        None if now - then < LEAST_GAIN * now => (least - then).abs() <= STEP_OFF * now,
-        None => (least - then).abs() <= OFF * (now - then),
-    };
-    (!right).then_some(told)
-}
-
 #[test]
-fn the_step_with_more_workers_is_as_predicted_or_within_the_bounds() {
-    let (mut wrongs, mut numbers, mut bounds) = (Vec::new(), 0, 0);
+fn the_step_with_other_workers_is_as_predicted_or_within_the_bounds() {
+    let mut predictions = Predictions::default();
     for (name, disk) in DISKS {
+        // With little and with much that a worker does beside its reads.
         for (item, collate) in [(20, 300), (100, 2_000)] {
-            let with = |workers| Job {
+            let job = Job {
                 item,
                 collate,
-                ..job(disk, workers)
+                ..job(disk, 1)
             };
-            let counts = [1, 2, 4, 8];
-            let runs = counts.map(|workers| (workers, with(workers).run()));
-            for (have, run) in &runs {
-                let report = diagnose(&run.trace);
-                for (more, then) in runs.iter().filter(|(more, _)| more > have) {
-                    let Some(predicted) = count(&report, *more) else {
-                        continue;
-                    };
-                    match predicted.at_most_step_ns {
-                        Some(_) => bounds += 1,
-                        None => numbers += 1,
-                    }
-                    if let Some(told) = wrong(run.step_ns, predicted, then.step_ns) {
-                        wrongs.push(format!(
-                            "{name}, {item} us: {have} -> {more} workers: {told}"
-                        ));
-                    }
-                }
-            }
+            let name = format!("{name}, {item} us");
+            predictions.add(&name, job, &[1, 2, 4, 8], |trace| trace);
         }
     }
-    println!("{numbers} numbers, {bounds} bounds");
-    assert!(
-        wrongs.is_empty(),
-        "{}\n{numbers} numbers, {bounds} bounds",
-        wrongs.join("\n")
-    );
+    predictions.assert_right(120);
 }
 
 #[test]
@@ -158,8 +83,7 @@ fn of_a_disk_at_its_limit_it_is_said_that_more_workers_do_not_help() {
         (FLASH, 16, "at its limit"),
         (GROUP, 1, "hold"),
     ] {
-        let text = report(job(disk, workers)).to_string();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = words(&report(job(disk, workers)));
         assert!(text.contains("more workers do not help"), "{text}");
         assert!(text.contains(word), "{text}");
     }
@@ -177,8 +101,7 @@ fn one_reader_says_nothing_about_several_and_the_report_says_so() {
             (four.predicted_step_ns as f64 / now - 0.25).abs() < 0.05,
             "{report}"
         );
-        let text = report.to_string();
-        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = words(&report);
         assert!(text.contains("never more than one at once"), "{text}");
     }
 }

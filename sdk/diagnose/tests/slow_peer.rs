@@ -7,6 +7,7 @@ mod simulated_disk;
 use gpustall_diagnose::{Report, diagnose};
 use gpustall_trace::vocab::cat;
 use gpustall_trace::{Trace, Value};
+use simulated_disk::checks::{Predictions, count, job, words};
 use simulated_disk::{Disk, Job};
 
 /// A server that answers everybody as fast as the network allows.
@@ -28,25 +29,31 @@ const LIMITED: Disk = Disk::Rate {
     burst: 1,
 };
 
+/// One that answers one request at a time, as `http.server` does.
+const ONE_BY_ONE: Disk = Disk::OneAtATime {
+    least: 19_900,
+    most: 20_300,
+};
+
 /// The job whose reads are requests to a server, and its mean step in nanoseconds.
 fn run(server: Disk, workers: usize) -> (Report, f64) {
-    with_items(server, workers, 20)
+    report(job(server, workers))
 }
 
-/// The same, where a worker computes for so many microseconds with each item.
-fn with_items(server: Disk, workers: usize, item: u64) -> (Report, f64) {
-    let job = Job {
-        disk: server,
-        workers,
-        batches: 480,
-        reads_a_batch: 24,
-        item,
-        collate: 300,
-        rest: 100,
-        seed: 7,
-    };
+fn report(job: Job) -> (Report, f64) {
     let ran = job.run();
     (diagnose(&over_sockets(ran.trace)), ran.step_ns)
+}
+
+/// A short run, whose workers compute for about a millisecond between two requests.
+fn short(server: Disk, workers: usize) -> Job {
+    Job {
+        batches: 160,
+        reads_a_batch: 4,
+        item: 1_000,
+        collate: 1_000,
+        ..job(server, workers)
+    }
 }
 
 fn over_sockets(mut trace: Trace) -> Trace {
@@ -62,11 +69,6 @@ fn over_sockets(mut trace: Trace) -> Trace {
         }
     }
     trace
-}
-
-fn words(report: &Report) -> String {
-    let text = report.to_string();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
@@ -89,6 +91,8 @@ fn what_a_server_gives_to_more_workers_than_asked_it_is_not_known() {
         let told = "the first if the other end of the connection serves more workers at once as fast as one";
         assert!(words(&report).contains(told), "{report}");
         assert!(!report.to_string().contains("disk serves"), "{report}");
+        let told = "more of them get more if the other end serves several at once";
+        assert!(finding.remedy.contains(told), "{report}");
     }
 }
 
@@ -106,21 +110,108 @@ fn a_server_that_is_at_its_limit_is_not_asked_by_more_workers() {
     assert!(least > now * 0.9, "{report}");
 }
 
+/// Servers of all kinds; the last are as even as a timer is.
+const SERVERS: [(&str, Disk); 9] = [
+    ("free", FREE),
+    ("steady", STEADY),
+    ("limited", LIMITED),
+    ("one by one", ONE_BY_ONE),
+    (
+        "one by one, unevenly",
+        Disk::OneAtATime {
+            least: 3_000,
+            most: 9_000,
+        },
+    ),
+    (
+        "two threads",
+        Disk::Channels {
+            count: 2,
+            least: 19_900,
+            most: 20_300,
+        },
+    ),
+    (
+        "three threads, unevenly",
+        Disk::Channels {
+            count: 3,
+            least: 3_000,
+            most: 9_000,
+        },
+    ),
+    (
+        "whoever came meanwhile together",
+        Disk::Together {
+            least: 9_900,
+            most: 10_300,
+        },
+    ),
+    (
+        "a thread each",
+        Disk::Network {
+            least: 19_900,
+            most: 20_300,
+        },
+    ),
+];
+
 #[test]
-fn of_workers_that_asked_at_once_it_is_not_said_that_they_did_not_hold_each_other_up() {
-    for workers in [2, 4, 6] {
-        let (report, _) = with_items(STEADY, workers, 2_000);
-        let finding = &report.findings[0];
-        let assumed = &finding.worker_counts_assume;
-        assert!(!assumed.contains("did not hold each other up"), "{report}");
-        let more = finding
-            .worker_counts
-            .iter()
-            .filter(|of| of.workers > workers as u64);
-        if more.clone().any(|of| of.at_most_step_ns.is_some()) {
-            let told = "goes on with more workers at once as it did up to";
-            assert!(assumed.contains(told), "{report}");
+fn whatever_serves_fewer_and_more_workers_take_a_step_within_the_bounds() {
+    let mut predictions = Predictions::default();
+    for (name, server) in SERVERS {
+        let long = Job {
+            batches: 240,
+            ..job(server, 1)
+        };
+        for (length, job) in [("long", long), ("short", short(server, 1))] {
+            let name = format!("{name}, {length}");
+            predictions.add(&name, job, &[1, 2, 3, 4, 8], over_sockets);
         }
-        assert!(more.count() > 0, "{report}");
+    }
+    predictions.assert_right(200);
+}
+
+#[test]
+fn of_a_short_run_fewer_workers_take_as_long_as_a_batch_does() {
+    let free = |workers| Job {
+        batches: 32,
+        ..short(STEADY, workers)
+    };
+    let (report, _) = report(free(8));
+    let (one, then) = (count(&report, 1), free(1).run().step_ns);
+    let most = one.and_then(|one| one.at_most_step_ns);
+    let most = most.expect("there are bounds") as f64;
+    assert!(most >= then * 0.94, "{then}: {report}");
+}
+
+#[test]
+fn who_answers_one_request_at_a_time_is_at_its_limit() {
+    for workers in [3, 4, 8] {
+        let (report, _) = report(short(ONE_BY_ONE, workers));
+        let told = "more workers do not help: the other end of the connection is at its limit";
+        assert!(words(&report).contains(told), "{report}");
+    }
+}
+
+#[test]
+fn who_answers_all_at_once_is_not_at_its_limit() {
+    for (name, server) in SERVERS
+        .into_iter()
+        .filter(|of| matches!(of.1, Disk::Network { .. }))
+    {
+        for workers in [2, 4, 6] {
+            for seed in 0..3 {
+                let job = short(server, workers);
+                let (report, _) = report(Job { seed, ..job });
+                let text = words(&report);
+                assert!(!text.contains("at its limit"), "{name}: {report}");
+                assert!(
+                    !text.contains("did not hold each other up"),
+                    "{name}: {report}"
+                );
+                let told = "does not show in how long they waited";
+                assert!(text.contains(told), "{name}: {report}");
+            }
+        }
     }
 }

@@ -15,6 +15,16 @@ const MADE: u64 = 5_000;
 /// A loop over a PyTorch loader with so many workers, and how long an epoch takes after the wait for its
 /// first batch.
 fn run(made: impl Fn(u64) -> u64, workers: u32, prefetch: Option<u64>) -> (Report, u64) {
+    run_ahead(made, workers, prefetch, 2)
+}
+
+/// The same with so many places for each worker.
+fn run_ahead(
+    made: impl Fn(u64) -> u64,
+    workers: u32,
+    prefetch: Option<u64>,
+    ahead: u64,
+) -> (Report, u64) {
     let mut b = Builder::new();
     b.trace.meta.cpus = 16;
     let main = b.thread(100, "main");
@@ -26,8 +36,8 @@ fn run(made: impl Fn(u64) -> u64, workers: u32, prefetch: Option<u64>) -> (Repor
     let (mut at, mut taken) = (0, Vec::new());
     for batch in 0..BATCHES {
         let worker = (batch % of) as usize;
-        // A worker begins a batch as soon as one of its two places is free.
-        let place = batch.checked_sub(2 * of);
+        // A worker begins a batch as soon as one of its places is free.
+        let place = batch.checked_sub(ahead * of);
         let place = place.map_or(0, |before| taken[before as usize]);
         let begin = std::cmp::max(free[worker], place);
         let took = made(batch);
@@ -80,6 +90,50 @@ fn workers_that_could_run_further_ahead_are_told_to() {
         assert!(finding.cause.to_string().starts_with("data"), "{report}");
         assert!(finding.remedy.contains(words), "{report}");
     }
+}
+
+/// Of the remedy the milliseconds that are predicted of more batches ahead.
+fn told_ms(remedy: &str) -> f64 {
+    let (_, told) = remedy.split_once("unequally long: ").expect("it is said");
+    let (_, told) = told.split_once("a step of ").expect("it has a number");
+    let number = told.split(' ').next().expect("there is a word");
+    number.parse().expect("it is a number")
+}
+
+#[test]
+fn what_more_batches_ahead_are_worth_is_what_they_are_worth() {
+    // Each slow one is of the second worker. With a few times the time of the others they are no more than it
+    // can make; with more, somebody else is to have some of them.
+    for (slow, words, workers, ahead) in [
+        (300_000, "with prefetch_factor=8 instead of 2 alone", 2, 8),
+        (
+            4_000_000,
+            "with num_workers=3 and prefetch_factor=8 instead of 2",
+            3,
+            8,
+        ),
+    ] {
+        let made = |batch| if batch % 10 == 9 { slow } else { MADE };
+        let report = run(made, 2, None).0;
+        let remedy = &report.findings[0].remedy;
+        assert!(remedy.contains(words), "{report}");
+        assert!(remedy.contains("Most slow ones are worker-1's"), "{report}");
+        let (_, epoch) = run_ahead(made, workers, None, ahead);
+        let measured = epoch as f64 / BATCHES as f64 / 1_000.0;
+        let error = told_ms(remedy) / measured - 1.0;
+        assert!(error.abs() < 0.06, "{measured} ms: {report}");
+    }
+}
+
+#[test]
+fn where_slow_ones_are_on_all_workers_none_is_named() {
+    let made = |batch| if batch % 7 == 6 { 300_000 } else { MADE };
+    let report = run(made, 2, None).0;
+    assert!(
+        report.findings[0].remedy.contains("unequally long"),
+        "{report}"
+    );
+    assert!(!report.to_string().contains("Most slow ones"), "{report}");
 }
 
 #[test]

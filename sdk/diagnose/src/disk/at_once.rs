@@ -7,6 +7,8 @@ use gpustall_trace::Interval;
 pub(super) struct Seen {
     pub(super) length: f64,
     pub(super) at_once: f64,
+    /// How many waited when it began, itself among them.
+    pub(super) on_arrival: f64,
 }
 
 /// All reads, and when they were done.
@@ -61,12 +63,19 @@ pub(super) fn at_once(spans: &[Interval]) -> AtOnce {
             edge.area + edge.waiting as f64 * (at - edge.at) as f64
         })
     };
+    // Of those that begin together each sees the others.
+    let waiting_at = |at: u64| {
+        let after = edges.partition_point(|edge| edge.at <= at);
+        let edge = after.checked_sub(1).and_then(|at| edges.get(at));
+        edge.map_or(0, |edge| edge.waiting)
+    };
     let seen = |span: &Interval| {
         let length = span.len().get() as f64;
         let area = until(span.end.as_nanos()) - until(span.start.as_nanos());
         Seen {
             length,
             at_once: (area / length).max(1.0),
+            on_arrival: waiting_at(span.start.as_nanos()).max(1) as f64,
         }
     };
     AtOnce {
@@ -118,6 +127,8 @@ mod tests {
         let seen = at_once(&spans(&[(0, 10), (5, 15), (30, 40), (20, 20)]));
         let at_once: Vec<f64> = seen.reads.iter().map(|read| read.at_once).collect();
         assert_eq!(at_once, [1.5, 1.5, 1.0]);
+        let before: Vec<f64> = seen.reads.iter().map(|read| read.on_arrival).collect();
+        assert_eq!(before, [1.0, 2.0, 1.0]);
         // From 10 to 15 somebody waited; from 15 on nobody.
         assert_eq!(seen.gaps, [5.0]);
         assert!(seen.mean() > 1.3 && seen.most() >= 1.5);

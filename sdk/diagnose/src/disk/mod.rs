@@ -9,11 +9,15 @@
 
 mod at_once;
 mod closed;
+mod known;
+mod pace;
 mod rate;
 mod reads;
 mod slowing;
 mod source;
 
+pub(crate) use known::Known;
+pub use pace::{PACE_OF_SOURCE, SHORT_WAIT};
 pub use reads::{HELD_BACK_SHARE, READ_AHEAD_REQUESTS};
 pub use slowing::{
     MIN_BATCHES, MIN_READS, MIN_SPREAD, ONE_AT_A_TIME_GAIN, REGULAR_GAP, REGULAR_SHARE,
@@ -21,8 +25,9 @@ pub use slowing::{
 pub(crate) use source::Source;
 
 use crate::timeline::Timeline;
-use at_once::at_once;
+use at_once::{AtOnce, at_once};
 use gpustall_trace::{Interval, Nanos, TrackId};
+use pace::Pace;
 use rate::Rate;
 use reads::{Reads, Unit};
 use slowing::Slowing;
@@ -33,6 +38,10 @@ const LIMIT: f64 = 0.75;
 
 /// Where it is at most so much, readers do not hold each other up.
 const SCALES: f64 = 0.25;
+
+/// Whoever serves all together that came meanwhile serves two by turns, as if it were one at a time: fewer at
+/// once than this, on average, do not show how a peer serves several.
+const QUEUE: f64 = 2.5;
 
 /// What the reads of a loader's workers say about the disk.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -60,70 +69,6 @@ pub(crate) struct Made {
     pub(crate) other: Nanos,
 }
 
-/// What is known about more readers at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Known {
-    /// Reads are held back before they reach the disk.
-    HeldBack,
-    /// It gives no more, whoever asks.
-    AtLimit,
-    /// Up to so many at once did not hold each other up.
-    Scales(u64),
-    /// Nothing certain beyond so many.
-    UpTo(u64),
-}
-
-impl Known {
-    /// So many times the workers that there were are as many as bounds say something useful of; `None`
-    /// where more readers get no more.
-    pub(crate) fn reach(self) -> Option<u64> {
-        match self {
-            Self::HeldBack | Self::AtLimit => None,
-            Self::Scales(_) | Self::UpTo(1) => Some(4),
-            Self::UpTo(_) => Some(2),
-        }
-    }
-
-    /// What is predicted with it; `open`: some steps only have bounds.
-    pub(crate) fn in_words(self, source: Source, open: bool) -> String {
-        let (it, askers) = (source.noun(), source.askers());
-        match self {
-            Self::HeldBack => "something holds the reads back before they reach the disk, so more \
-                readers at once get no more"
-                .to_owned(),
-            Self::AtLimit => {
-                let fewer = match open {
-                    true => {
-                        "; so few were never seen: the first if they reach the limit, too, the other if \
-                         each of them waits as long as it did"
-                    }
-                    false => "",
-                };
-                format!(
-                    "{it} is at its limit: the more {askers} there were at once, the longer each of \
-                     them waited{fewer}"
-                )
-            }
-            _ if !open => String::new(),
-            Self::UpTo(1) => {
-                format!(
-                    "the first if {it} serves more {askers} at once as fast as one, the \
-                     other if they get no more of it: there was never more than one at once, and a \
-                     recording with two workers says more"
-                )
-            }
-            Self::Scales(most) => format!(
-                "the first if {it} serves still more {askers} at once as well as up to {most}, \
-                 which did not hold each other up; the other if it has a limit that was not reached"
-            ),
-            Self::UpTo(most) => format!(
-                "the first if {it} goes on with more {askers} at once as it did up to {most}, the \
-                 other if they get no more of it"
-            ),
-        }
-    }
-}
-
 impl Disk {
     /// What the reads in the stages of `tracks` say, in the `judged` time, in which so many batches
     /// were made. `None` where no thread waited for it.
@@ -136,34 +81,57 @@ impl Disk {
     ) -> Option<Self> {
         let reads = Reads::of(source, timeline, judged, tracks)?;
         let held_back = reads.held_back();
-        let (spans, of_reader) = match reads.unit() {
-            Unit::Waits => (&reads.waits, 1.0),
-            Unit::Requests(of_reader) => (&reads.requests, of_reader),
+        let (spans, of_reader, pace) = match reads.unit() {
+            Unit::Waits => (reads.waits, 1.0, reads.pace),
+            Unit::Requests(of_reader) => (reads.requests, of_reader, Pace::default()),
         };
-        Some(Self {
+        let seen = at_once(&spans);
+        let slowing = match (held_back, source) {
+            (true, _) => Slowing::LIMIT,
+            (_, Source::Disk) => Slowing::of(&seen, &pace, batches),
+            (_, Source::Peer) if seen.mean() >= QUEUE => Slowing::of_order(&seen, &pace, batches),
+            (_, Source::Peer) => Slowing::UNKNOWN,
+        };
+        Some(Self::of_reads(
             source,
-            ..Self::of_spans(spans, of_reader, held_back, batches)
-        })
+            &seen,
+            of_reader,
+            slowing.or_limit(LIMIT),
+            held_back,
+        ))
+    }
+
+    /// One of which so many readers at once were seen, and between which shares of a read's time goes with them.
+    #[cfg(test)]
+    pub(crate) fn seen(readers: f64, (least, most): (f64, f64)) -> Self {
+        Self {
+            readers,
+            fewest: readers,
+            most: readers,
+            slowing: Slowing { least, most }.or_limit(LIMIT),
+            held_back: false,
+            source: Source::Disk,
+        }
     }
 
     /// From the reads themselves, of which one reader has so many at once.
-    fn of_spans(spans: &[Interval], of_reader: f64, held_back: bool, batches: u64) -> Self {
-        let seen = at_once(spans);
-        let slowing = match held_back {
-            true => Slowing::LIMIT,
-            false => Slowing::of(&seen, batches).or_limit(LIMIT),
-        };
-        let any_number = held_back || slowing.is_of_any_number();
+    fn of_reads(
+        source: Source,
+        seen: &AtOnce,
+        of_reader: f64,
+        slowing: Slowing,
+        held_back: bool,
+    ) -> Self {
         Self {
             readers: seen.mean() / of_reader,
-            fewest: match any_number {
+            fewest: match held_back {
                 true => 0.0,
                 false => seen.fewest() / of_reader,
             },
             most: seen.most() / of_reader,
             slowing,
             held_back,
-            source: Source::Disk,
+            source,
         }
     }
 
@@ -173,8 +141,7 @@ impl Disk {
         match self.slowing {
             _ if self.held_back => Known::HeldBack,
             Slowing { least, .. } if least >= LIMIT => Known::AtLimit,
-            // What waits at a peer is not seen there: of two that take turns each may seem not to wait for the other.
-            _ if self.source == Source::Peer => Known::UpTo(most),
+            Slowing::UNKNOWN if most > 1 => Known::Open,
             Slowing { most: high, .. } if high <= SCALES && most > 1 => Known::Scales(most),
             _ => Known::UpTo(most),
         }

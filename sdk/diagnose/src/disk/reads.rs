@@ -1,6 +1,7 @@
 //! The reads of a loader's workers: when they waited for a disk, and for which requests.
 
 use super::Source;
+use super::pace::{Pace, mean_length, without_short};
 use crate::rules::ThreadState;
 use crate::threads::Lane;
 use crate::timeline::Timeline;
@@ -32,6 +33,8 @@ pub(super) enum Unit {
 pub(super) struct Reads {
     /// When a thread waited for a file, or for a peer.
     pub(super) waits: Vec<Interval>,
+    /// What the pauses between those of each thread say.
+    pub(super) pace: Pace,
     /// When a request of one of them was in flight, on the disk that had the most.
     pub(super) requests: Vec<Interval>,
     /// How long they waited, and how much of that while a request of the thread was in flight.
@@ -54,6 +57,7 @@ impl Reads {
             ..Self::default()
         };
         let mut by_disk: BTreeMap<Option<Symbol>, Vec<Interval>> = BTreeMap::new();
+        let mut threads: Vec<Vec<Interval>> = Vec::new();
         for (track, stages) in timeline.stages.lanes() {
             let Some(lane) = timeline.lane(track).filter(|_| tracks.contains(&track)) else {
                 continue;
@@ -64,6 +68,7 @@ impl Reads {
                 reads.wait(source, lane, stage.span);
             }
             let own = reads.waits.get(first..).unwrap_or_default();
+            threads.push(own.to_vec());
             if source == Source::Peer {
                 continue;
             }
@@ -73,6 +78,10 @@ impl Reads {
                     by_disk.entry(request.disk).or_default().push(request.span);
                 }
             }
+        }
+        reads.pace = Pace::of(&threads);
+        if source == Source::Peer {
+            reads.waits = without_short(&reads.waits, mean_length(&reads.waits));
         }
         reads.waited = reads.waits.iter().map(|wait| wait.len()).sum();
         let total = |of: &Vec<Interval>| of.iter().map(|span| span.len()).sum::<Nanos>();

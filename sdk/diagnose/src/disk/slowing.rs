@@ -1,6 +1,7 @@
 //! Whether readers hold each other up: by the time of reads, and how many waited meanwhile.
 
 use super::at_once::{AtOnce, Seen};
+use super::pace::{Pace, SetBy};
 
 /// Fewer reads than this say nothing,
 pub const MIN_READS: usize = 50;
@@ -37,8 +38,6 @@ const SLACK: f64 = 0.1;
 pub(super) struct Slowing {
     pub(super) least: f64,
     pub(super) most: f64,
-    /// Whether it is so with any number of readers, and not as far as was seen.
-    any_number: bool,
 }
 
 impl Slowing {
@@ -46,87 +45,95 @@ impl Slowing {
     pub(super) const UNKNOWN: Self = Self {
         least: 0.0,
         most: 1.0,
-        any_number: false,
     };
 
     /// The disk gives no more.
     pub(super) const LIMIT: Self = Self {
         least: 1.0,
         most: 1.0,
-        any_number: true,
     };
 
     /// What these reads say, of so many batches.
-    pub(super) fn of(seen: &AtOnce, batches: u64) -> Self {
+    pub(super) fn of(seen: &AtOnce, pace: &Pace, batches: u64) -> Self {
         if seen.reads.len() < MIN_READS {
             return Self::UNKNOWN;
         }
-        let mean = seen.mean();
-        let line = spread_enough(&seen.reads, mean).then(|| line(&seen.reads, mean));
-        let may_be_limit = line.is_none_or(|line| line.most >= 1.0 - ONE_AT_A_TIME_GAIN / 2.0);
-        if let Some(least) = one_at_a_time(&seen.gaps, batches).filter(|_| may_be_limit) {
-            return Self {
-                least,
-                most: 1.0,
-                any_number: true,
-            };
+        let meanwhile = line(&seen.reads, |read| read.at_once);
+        let set_by = pace.set_by(mean_of(&seen.gaps));
+        let may_be_limit = set_by == SetBy::Source
+            || meanwhile.is_none_or(|line| line.most >= 1.0 - ONE_AT_A_TIME_GAIN / 2.0);
+        let order = Self::of_order(seen, pace, batches);
+        if may_be_limit && order != Self::UNKNOWN {
+            return order;
         }
-        line.unwrap_or(Self::UNKNOWN)
+        // Of a disk that serves in the order of arrival, a read takes as long as there were readers when it
+        // came, whoever comes meanwhile; of one that serves all at once a bit, as there are meanwhile.
+        let before = line(&seen.reads, |read| read.on_arrival);
+        let (Some(meanwhile), Some(before)) = (meanwhile, before) else {
+            return Self::UNKNOWN;
+        };
+        Self {
+            least: meanwhile.least,
+            most: match set_by {
+                SetBy::Source => 1.0,
+                SetBy::Reader | SetBy::Unknown => meanwhile.most.max(before.most),
+            },
+        }
+    }
+
+    /// What the order says in which reads end, and who sets their pace: whether they are served one at a time.
+    pub(super) fn of_order(seen: &AtOnce, pace: &Pace, batches: u64) -> Self {
+        let order = one_at_a_time(&seen.gaps, pace, batches);
+        order.map_or(Self::UNKNOWN, |least| Self { least, most: 1.0 })
     }
 
     /// The limit, if it is nearly reached.
     pub(super) fn or_limit(self, nearly: f64) -> Self {
         match self.least >= nearly {
-            true => Self {
-                any_number: self.any_number,
-                ..Self::LIMIT
-            },
+            true => Self::LIMIT,
             false => self,
         }
     }
-
-    /// Whether a reader alone is held up as those are that were seen: the disk serves one at a time, or somebody
-    /// keeps it to a rate.
-    pub(super) fn is_of_any_number(self) -> bool {
-        self.any_number
-    }
 }
 
-fn spread_enough(reads: &[Seen], mean: f64) -> bool {
-    let squares = reads.iter().map(|read| (read.at_once - mean).powi(2));
-    let spread = (squares.sum::<f64>() / reads.len().max(1) as f64).sqrt();
-    spread >= MIN_SPREAD * mean
-}
-
-/// From the straight line through how long reads took over how many waited meanwhile: its slope at the
-/// mean, as a share of the time there.
-fn line(reads: &[Seen], mean: f64) -> Slowing {
+/// From the straight line through how long reads took over how many there were, `at_once`: its slope at the
+/// mean, as a share of the time there. `None` where all saw about as many.
+fn line(reads: &[Seen], at_once: impl Fn(&Seen) -> f64) -> Option<Slowing> {
     let count = reads.len() as f64;
+    let mean = reads.iter().map(&at_once).sum::<f64>() / count;
     let length = reads.iter().map(|read| read.length).sum::<f64>() / count;
     let (mut xx, mut xy) = (0.0, 0.0);
     for read in reads {
-        xx += (read.at_once - mean).powi(2);
-        xy += (read.at_once - mean) * (read.length - length);
+        xx += (at_once(read) - mean).powi(2);
+        xy += (at_once(read) - mean) * (read.length - length);
+    }
+    if (xx / count).sqrt() < MIN_SPREAD * mean {
+        return None;
     }
     let slope = xy / xx;
-    let off = |read: &Seen| (read.length - length - slope * (read.at_once - mean)).powi(2);
+    let off = |read: &Seen| (read.length - length - slope * (at_once(read) - mean)).powi(2);
     let error = (reads.iter().map(off).sum::<f64>() / (count - 2.0) / xx).sqrt();
     let share = mean / length;
     let off = 2.0 * error * share + SLACK;
-    Slowing {
+    Some(Slowing {
         least: (slope * share - off).clamp(0.0, 1.0),
         most: (slope * share + off).clamp(0.0, 1.0),
-        any_number: false,
-    }
+    })
 }
 
 /// The least slowing of a disk that serves one at a time, or that is kept to a rate, if it is one.
-fn one_at_a_time(gaps: &[f64], batches: u64) -> Option<f64> {
+fn one_at_a_time(gaps: &[f64], pace: &Pace, batches: u64) -> Option<f64> {
     let count = gaps.len() as f64;
-    let mean = gaps.iter().sum::<f64>() / count.max(1.0);
+    let mean = mean_of(gaps);
     let short = gaps.iter().filter(|gap| **gap < REGULAR_GAP * mean).count() as f64;
-    let regular = gaps.len() >= 2 * MIN_READS && batches >= MIN_BATCHES;
-    if !regular || short >= REGULAR_SHARE * count {
+    // Readers may take turns without holding each other up, for a while.
+    let no_chance = match pace.set_by(mean) {
+        SetBy::Source => true,
+        SetBy::Reader => false,
+        SetBy::Unknown => batches >= MIN_BATCHES && pace.mixes(mean),
+    };
+    let regular = gaps.len() >= 2 * MIN_READS && short < REGULAR_SHARE * count;
+    if !regular || !no_chance {
         return None;
     }
     let squares = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>();
@@ -134,4 +141,8 @@ fn one_at_a_time(gaps: &[f64], batches: u64) -> Option<f64> {
         true => Some(1.0 - SET_RATE_SPREAD / 2.0),
         false => Some(1.0 - ONE_AT_A_TIME_GAIN),
     }
+}
+
+fn mean_of(gaps: &[f64]) -> f64 {
+    gaps.iter().sum::<f64>() / gaps.len().max(1) as f64
 }

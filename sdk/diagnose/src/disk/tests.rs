@@ -11,6 +11,17 @@ fn three_apart() -> Vec<Interval> {
     (0..300).map(|i| span(i * 67)).collect()
 }
 
+/// From reads alone, of so many batches.
+fn of_spans(spans: &[Interval], of_reader: f64, held_back: bool, batches: u64) -> Disk {
+    let seen = at_once(spans);
+    let slowing = match held_back {
+        true => Slowing::LIMIT,
+        false => Slowing::of(&seen, &Pace::default(), batches),
+    };
+    let slowing = slowing.or_limit(LIMIT);
+    Disk::of_reads(Source::Disk, &seen, of_reader, slowing, held_back)
+}
+
 /// So many workers, which wait for the disk for 100 us and do something else for as long.
 fn made(workers: u64) -> Made {
     Made {
@@ -22,7 +33,7 @@ fn made(workers: u64) -> Made {
 
 #[test]
 fn with_the_workers_that_there_were_a_batch_waits_as_it_did() {
-    let disk = Disk::of_spans(&three_apart(), 1.0, false, 100);
+    let disk = of_spans(&three_apart(), 1.0, false, 100);
     let read = made(3).read;
     assert_eq!(disk.read_with(3, &made(3)), (read, read));
 }
@@ -30,7 +41,7 @@ fn with_the_workers_that_there_were_a_batch_waits_as_it_did() {
 #[test]
 fn without_evidence_more_workers_are_as_slow_as_before_or_as_fast_each() {
     let alone: Vec<Interval> = three_apart().into_iter().step_by(3).collect();
-    let disk = Disk::of_spans(&alone, 1.0, false, 100);
+    let disk = of_spans(&alone, 1.0, false, 100);
     assert_eq!(disk.known(), Known::UpTo(1));
     let (least, most) = disk.read_with(4, &made(1));
     assert!(least.get().abs_diff(100_000) < 1000, "{least}");
@@ -40,7 +51,7 @@ fn without_evidence_more_workers_are_as_slow_as_before_or_as_fast_each() {
 
 #[test]
 fn what_holds_reads_back_gives_no_more_to_anybody() {
-    let disk = Disk::of_spans(&three_apart(), 1.0, true, 100);
+    let disk = of_spans(&three_apart(), 1.0, true, 100);
     assert_eq!(disk.known(), Known::HeldBack);
     let (least, most) = disk.read_with(6, &made(3));
     // Six batches in the time in which six were made: 400 us, of which 100 are something else.
@@ -50,8 +61,8 @@ fn what_holds_reads_back_gives_no_more_to_anybody() {
 
 #[test]
 fn a_reader_with_several_requests_at_once_is_one_reader() {
-    let disk = Disk::of_spans(&three_apart(), 1.5, false, 100);
-    let each = Disk::of_spans(&three_apart(), 1.0, false, 100);
+    let disk = of_spans(&three_apart(), 1.5, false, 100);
+    let each = of_spans(&three_apart(), 1.0, false, 100);
     assert!((disk.readers * 1.5 - each.readers).abs() < 1e-9);
     assert_eq!(disk.slowing, each.slowing);
 }
@@ -71,7 +82,7 @@ fn at_its_limit() -> Vec<Interval> {
 
 #[test]
 fn what_was_seen_of_many_readers_says_only_bounds_of_few() {
-    let disk = Disk::of_spans(&at_its_limit(), 1.0, false, 30);
+    let disk = of_spans(&at_its_limit(), 1.0, false, 30);
     assert_eq!(disk.known(), Known::AtLimit);
     let made = Made {
         workers: 8,

@@ -10,7 +10,7 @@ pub enum ThreadState {
     Running,
     /// It was ready to run, and another thread had the CPU, or it was woken and had not begun.
     WaitsForCpu,
-    /// It waited for something.
+    /// It waited for something, or was woken from that and an idle CPU had not begun to run it, for less than 1 ms.
     Blocked(BlockedOn),
 }
 

@@ -77,7 +77,7 @@ impl Lane {
             match part.claim {
                 Some(at) => {
                     let off = self.off[at];
-                    let ready = off.ready.clamp(part.span.start, part.span.end);
+                    let ready = off.waits_for_cpu().clamp(part.span.start, part.span.end);
                     let blocked = Interval::new(part.span.start, ready);
                     let state = ThreadState::Blocked(off.on);
                     memory.cut(blocked, |span, memory| {
@@ -247,14 +247,24 @@ impl Lane {
         self.samples.get(first..end).unwrap_or_default()
     }
 
-    /// The requests that were done in `span`, its start not counted and its end counted: what a
-    /// thread waits for is done before it is woken.
-    pub(crate) fn requests_done_in(&self, span: Interval) -> &[Request] {
+    /// The requests that the thread waited for in a stretch in which it was blocked, and that were done in
+    /// it. The kernel wakes who waits a moment before it says that a request is done: those that began before
+    /// the wake-up count as done in it, until the thread waits again.
+    pub(crate) fn requests_done_in(&self, stretch: &Stretch) -> impl Iterator<Item = &Request> {
+        let span = stretch.span;
+        let off = stretch.off.and_then(|at| self.off.get(at));
+        let next = stretch.off.and_then(|at| self.off.get(at + 1));
+        let until = match off.is_some_and(|off| off.waits_for_cpu() == span.end) {
+            true => next.map_or(TraceTime::from_nanos(u64::MAX), |next| next.span.start),
+            false => span.end,
+        };
+        let until = until.max(span.end);
         let first = self
             .requests
             .partition_point(|of| of.span.end <= span.start);
-        let end = self.requests.partition_point(|of| of.span.end <= span.end);
-        self.requests.get(first..end).unwrap_or_default()
+        let end = self.requests.partition_point(|of| of.span.end <= until);
+        let done = self.requests.get(first..end).unwrap_or_default();
+        done.iter().filter(move |of| of.span.start < span.end)
     }
 
     /// The longest stretch off CPU in `span`: how much of it lies there, and which it is.

@@ -11,6 +11,7 @@ mod turns;
 pub(crate) use lane::{Lane, Stretch};
 pub use lane::{MAX_LOST_PART, SAMPLE_REACH};
 pub(crate) use programs::{Program, Programs};
+pub use read::WAKE_UP;
 pub(crate) use read::{Totals, tid_of};
 pub(crate) use sums::{StateSums, What, Who};
 pub(crate) use turns::Turn;

@@ -40,6 +40,22 @@ pub(crate) struct Off {
     pub(crate) slice: usize,
 }
 
+/// A thread that was woken on an idle CPU and runs within this time did not wait for a CPU: so long may an idle
+/// one take to begin.
+pub const WAKE_UP: Nanos = Nanos::new(1_000_000);
+
+impl Off {
+    /// From then on it waited for a CPU. Until an idle one begins, it waits for what it was woken by.
+    pub(crate) fn waits_for_cpu(&self) -> TraceTime {
+        let woken = !self.preempted && self.ready > self.span.start;
+        let idle = self.cpu_in.is_some() && self.gave_back.is_none();
+        match woken && idle && self.span.end.since(self.ready) < WAKE_UP {
+            true => self.span.end,
+            false => self.ready,
+        }
+    }
+}
+
 /// What a running thread ran when it was sampled.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {

@@ -87,7 +87,7 @@ impl StateSums {
                 }
             }
             ThreadState::Blocked(on) => {
-                for request in lane.requests_done_in(stretch.span) {
+                for request in lane.requests_done_in(&stretch) {
                     self.requests += 1;
                     self.bytes = self.bytes.saturating_add(request.bytes);
                     self.disks.extend(request.disk);

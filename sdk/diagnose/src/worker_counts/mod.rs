@@ -101,7 +101,8 @@ impl Costs<'_> {
         let most = most.max(keep_up).max(have);
         let counts = 1..=most.min(u64::from(MAX_WORKER_COUNTS));
         let Some(reading) = &self.reading else {
-            let all = self.no_slower(counts);
+            let counts = counts.map(|workers| self.count(workers, self.unhindered));
+            let all: Vec<WorkerCount> = self.no_slower(counts).collect();
             let had = have.checked_sub(1).and_then(|at| all.get(at as usize));
             let had = had.map_or_else(|| self.count(have, self.unhindered), |&count| count);
             return all
@@ -119,8 +120,7 @@ impl Costs<'_> {
             Some(_) => count.at_most_step_ns.is_none(),
             None => count.predicted_step_ns < now.predicted_step_ns / 10 * 9,
         };
-        counts
-            .map(|workers| self.with_disk(reading, workers, now))
+        self.no_slower(counts.map(|workers| self.with_disk(reading, workers, now)))
             .take_while(says)
             .map(|count| self.no_longer_than_reached(count))
             .collect()
@@ -129,25 +129,52 @@ impl Costs<'_> {
     /// So many workers each. By the turns that they take, more of them may happen to be slower where batches are
     /// uneven: one has all the slow ones, say. That is no reason to have fewer, as a CPU is that they take
     /// from the trainer.
-    fn no_slower(&self, workers: impl Iterator<Item = u64>) -> Vec<WorkerCount> {
+    fn no_slower(
+        &self,
+        counts: impl Iterator<Item = WorkerCount>,
+    ) -> impl Iterator<Item = WorkerCount> {
         let alike = Self {
             recorded: &[],
             ..*self
         };
-        let of_alike = |workers| alike.count(workers, self.unhindered).predicted_step_ns;
-        let mut all: Vec<WorkerCount> = Vec::new();
-        for workers in workers {
-            let mut count = self.count(workers, self.unhindered);
-            let fewer = all.last().map(|fewer| fewer.predicted_step_ns);
-            if let Some(fewer) = fewer.filter(|&fewer| fewer < count.predicted_step_ns) {
-                let (now, before) = (of_alike(workers), of_alike(workers - 1));
+        let of_alike = move |workers| alike.count(workers, alike.unhindered).predicted_step_ns;
+        let mut fewer: Option<WorkerCount> = None;
+        counts.map(move |mut count| {
+            let longest = |of: WorkerCount| of.at_most_step_ns.unwrap_or(of.predicted_step_ns);
+            if let Some(fewer) = fewer.filter(|fewer| {
+                fewer.predicted_step_ns < count.predicted_step_ns
+                    || longest(*fewer) < longest(count)
+            }) {
+                let (now, before) = (of_alike(count.workers), of_alike(count.workers - 1));
                 let taken = Nanos::new(now.max(before)).share_of(Nanos::new(before));
-                let most = (fewer as f64 * taken.max(1.0)) as u64;
-                count.predicted_step_ns = count.predicted_step_ns.min(most);
+                let most = |fewer: u64| (fewer as f64 * taken.max(1.0)) as u64;
+                let least = count.predicted_step_ns.min(most(fewer.predicted_step_ns));
+                let at_most = longest(count).min(most(longest(fewer)));
+                count.at_most_step_ns = count.at_most_step_ns.map(|_| at_most.max(least));
+                count.predicted_step_ns = least;
             }
-            all.push(count);
-        }
-        all
+            fewer = Some(count);
+            count
+        })
+    }
+
+    /// The step that is predicted with so many workers where each has so many batches ahead, beside the one
+    /// that was reached; `None` where it was not, or with fewer.
+    pub(crate) fn step_with_ahead(&self, workers: u64, each: u64) -> Option<Nanos> {
+        let reached = self
+            .reached
+            .filter(|of| of.workers > 0 && of.workers <= workers)?;
+        let further = Self {
+            queue: Queue::EachWorker(each),
+            ..*self
+        };
+        let had = self
+            .count(reached.workers, self.unhindered)
+            .predicted_step_ns;
+        let left_out = reached.step.get().saturating_sub(had);
+        let then = further.count(workers, self.unhindered).predicted_step_ns;
+        let then = then.saturating_add(left_out).max(reached.least.get());
+        Some(Nanos::new(then).min(reached.step))
     }
 
     /// How long so many workers take for a batch, of which each takes that long for one: by their rate, or in

@@ -44,7 +44,9 @@ impl Costs<'_> {
         if readers <= reading.made.workers && !reading.in_process {
             // Fewer workers are not faster.
             at_least = as_it_is(at_least).max(step);
-            at_most = as_it_is(self.count(workers, other + most).predicted_step_ns);
+            // Of a short run much was made before its first step: fewer have that much less of it.
+            let longest = self.count(workers, other + most).predicted_step_ns;
+            at_most = as_it_is(longest).max(longest);
         } else if reading.disk.known().reach().is_none() {
             at_least = as_it_is(at_least.min(modelled)).max(self.rest.get().min(step));
         }

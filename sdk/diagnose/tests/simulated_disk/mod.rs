@@ -14,6 +14,8 @@ use gpustall_trace::{Trace, TrackId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+pub mod checks;
+
 /// What serves the reads, times in microseconds.
 #[derive(Debug, Clone, Copy)]
 pub enum Disk {
@@ -23,6 +25,8 @@ pub enum Disk {
     Nearest { least: u64, most: u64 },
     /// So many at once, the others in a queue.
     Channels { count: usize, least: u64, most: u64 },
+    /// All that came while it served others, together.
+    Together { least: u64, most: u64 },
     /// All at once, each as long as the network takes.
     Network { least: u64, most: u64 },
     /// Each after `latency`, and no more than one in every `every`, on average of `burst` of them:
@@ -78,7 +82,8 @@ impl Chance {
 /// The state of a disk, times in nanoseconds.
 struct Serving {
     disk: Disk,
-    /// When each channel is free; of a rate, when the next one may be done.
+    /// When each channel is free; of a rate, when the next one may be done; of those that are served together,
+    /// when the last of them begin and end.
     free: Vec<u64>,
     /// When those that wait are done.
     waiting: Vec<u64>,
@@ -88,6 +93,7 @@ impl Serving {
     fn new(disk: Disk) -> Self {
         let channels = match disk {
             Disk::Channels { count, .. } => count,
+            Disk::Together { .. } => 2,
             _ => 1,
         };
         Self {
@@ -104,6 +110,7 @@ impl Serving {
         let service = match self.disk {
             Disk::OneAtATime { least, most }
             | Disk::Channels { least, most, .. }
+            | Disk::Together { least, most }
             | Disk::Network { least, most } => between(least, most),
             Disk::Nearest { least, most } => {
                 between(least, most) / ((self.waiting.len() + 1) as f64).powf(0.3)
@@ -114,6 +121,14 @@ impl Serving {
         } as u64;
         let reached = match self.disk {
             Disk::Network { .. } => return (now, now + service),
+            Disk::Together { .. } => {
+                let (begins, ends) = (self.free[0], self.free[1]);
+                if now >= begins {
+                    let begins = ends.max(now);
+                    self.free = vec![begins, begins + service];
+                }
+                return (now, self.free[1]);
+            }
             Disk::Rate { every, burst, .. } | Disk::HeldBack { every, burst, .. } => {
                 let (every, next) = (every * 1000, &mut self.free[0]);
                 *next = (*next).max(now.saturating_sub(burst * every)) + every;

@@ -158,6 +158,8 @@ impl Kernel {
                 },
             };
             drawn.runnable = off.runnable;
+            // Its CPU was not idle.
+            drawn.giver = Some(("another", 950));
             drawn.iowait = off.iowait;
             if let Some(waker) = off.waker {
                 drawn = drawn.woken_by("waker", TIDS[waker]);

@@ -389,6 +389,8 @@ fn off(tape: &mut Tape<'_>, length: u64) -> Off<'static> {
             Some(("foreign", 120, 200)),
         ]),
         iowait: tape.once_in(4),
+        // Its CPU was not idle.
+        giver: Some(("another", 950)),
         ..blocked(class, function)
     }
 }

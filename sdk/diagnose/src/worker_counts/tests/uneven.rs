@@ -1,6 +1,7 @@
 //! Where batches are uneven.
 
 use super::*;
+use crate::disk::{Disk, Made};
 use proptest::prelude::*;
 
 /// What batches take that block, in milliseconds.
@@ -76,6 +77,46 @@ proptest! {
             prop_assert!(step <= before, "{count:?} after {before}");
             prop_assert!(step >= costs.rest.get(), "{count:?}");
             prop_assert!(step >= costs.unhindered.get() / count.workers, "{count:?}");
+            before = step;
+        }
+    }
+
+    #[test]
+    fn more_readers_and_more_batches_ahead_are_no_slower(
+        ms in prop::collection::vec(1_u64..200, 20..80),
+        have in 1_u64..6,
+        slows in prop::sample::select(vec![(0.0, 1.0), (0.0, 0.2), (0.4, 0.7), (1.0, 1.0)]),
+        read in 0.2_f64..1.0,
+    ) {
+        let recorded = blocking(ms);
+        let costs = uneven(&recorded);
+        let read = Nanos::new((costs.unhindered.get() as f64 * read) as u64);
+        let reached = costs.count(have, costs.unhindered).predicted_step_ns;
+        let reading = Reading {
+            disk: Disk::seen(have as f64 * 0.8, slows),
+            made: Made { workers: have, read, other: costs.unhindered - read },
+            step: Some(Nanos::new(reached)),
+            in_process: false,
+        };
+        let costs = Costs {
+            batches: recorded.len() as u64,
+            cpus: 8,
+            reading: Some(reading),
+            reached: Some(of_reached(have, Nanos::new(reached))),
+            ..costs
+        };
+        let mut before = (u64::MAX, u64::MAX);
+        for count in costs.counts() {
+            let longest = count.at_most_step_ns.unwrap_or(count.predicted_step_ns);
+            let step = (count.predicted_step_ns, longest);
+            prop_assert!(step.0 <= before.0 && step.1 <= before.1, "{count:?} after {before:?}");
+            before = step;
+        }
+        let mut before = Nanos::new(u64::MAX);
+        for each in [2, 4, 8, 16, 32] {
+            let step = costs.step_with_ahead(have, each);
+            let step = step.expect("the step was reached");
+            prop_assert!(step <= before, "{step} with {each} ahead, {before} with fewer");
             before = step;
         }
     }
