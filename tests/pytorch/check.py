@@ -30,6 +30,9 @@ CASES = {
     "fails-in-process": ["--fails"],
     "fails-in-a-worker": ["--workers", "2", "--fails"],
     "worker-killed": ["--workers", "2", "--dies"],
+    "worker-exits": ["--workers", "2", "--exits"],
+    "stops-in-process": ["--stops"],
+    "stops-in-a-worker": ["--workers", "2", "--stops"],
     "leaves": ["--workers", "2", "--leaves"],
     "leaves-persistent": ["--workers", "2", "--leaves", "--persistent"],
     "thread": ["--workers", "2", "--thread"],
@@ -42,6 +45,12 @@ FAULTS = {
     "fails-in-process": r"next\(\) raised ValueError: this item cannot be read for batch \d, counted from 0",
     "fails-in-a-worker": r"worker-\d raised ValueError: this item cannot be read in get of batch \d, "
     "counted from 0",
+    # PyTorch looks every 5 s.
+    "worker-exits": r"worker-0 exited with code 0 in get, after 1 batch; PyTorch noticed it \d\.\d+ s later",
+    "stops-in-process": r"next\(\) raised StopIteration: this item cannot be read in get of batch \d, counted "
+    "from 0, which ended the loop early, as the end of the data would",
+    "stops-in-a-worker": r"worker-\d raised StopIteration: this item cannot be read in get of batch \d, counted "
+    "from 0, which ended the loop early, as the end of the data would",
     "worker-killed": r"worker-0 was killed by SIGKILL in get, after 1 batch \(out of memory\? see dmesg\)",
 }
 

@@ -211,6 +211,7 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
             && flag(&slice.args, timeline.names.key.unfinished)
             && Some(slice.cat) != timeline.names.cat.finding
             && Some(slice.cat) != timeline.names.cat.step
+            && !is_nobodys(timeline, slice)
     };
     let mut open: Vec<&Slice> = trace.slices.iter().filter(open).collect();
     open.sort_by_key(|slice| slice.span.start);
@@ -229,6 +230,18 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
         }
     };
     open.into_iter().map(row).collect()
+}
+
+/// Whether it is a stage of a worker of whose batches nobody waits for any, as its loop is over or the job has ended:
+/// it goes with its worker, which stops in the middle of whatever it is in.
+fn is_nobodys(timeline: &Timeline<'_>, slice: &Slice) -> bool {
+    let cat = Some(slice.cat);
+    let is_stage = cat == timeline.names.cat.data_get || cat == timeline.names.cat.data_collate;
+    let mut waits = timeline.waits.iter();
+    let serves = timeline.serves.get(&slice.track);
+    let taker =
+        serves.is_some_and(|&(_, taker)| !waits.any(|of| of.unfinished && of.track == taker));
+    is_stage && taker
 }
 
 /// How long a wait that did not end goes on at least to be a hang.

@@ -121,6 +121,9 @@ fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
 
 /// The first batch of an epoch.
 fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
+    if let Some(told) = facts.of_stopping() {
+        return told.into();
+    }
     let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
     let begins = "workers begin with them only when it begins";
     let told = facts.first_of_few(begins, |n| format!("num_workers={n}"), cheaper);

@@ -98,10 +98,11 @@ fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
         return None;
     }
     // A wait that an interrupt cut off is over.
-    let open = timeline.steps.iter().any(|step| step.cut)
+    let open = (timeline.steps.iter()).any(|step| step.cut && step.span.end >= timeline.end)
         || (timeline.waits.iter()).any(|wait| wait.unfinished && wait.span.end >= timeline.end);
     let steps = timeline.steps.iter().map(|step| step.span.end);
-    let waits = timeline.waits.iter().map(|wait| wait.span.end);
+    // Nor is what follows when a call waits in vain.
+    let waits = timeline.waits.iter().map(|wait| wait.until);
     let last = steps.chain(waits).max().filter(|_| !open);
     // A call may have begun after the last event that the recording counts.
     last.map(|last| last.min(timeline.end))

@@ -18,6 +18,8 @@ struct Sums {
     tracks: Vec<TrackId>,
     there: Option<Interval>,
     batches: HashSet<u64>,
+    /// Those of which a stage was cut off.
+    cut: HashSet<u64>,
     get: (Nanos, u64),
     collate: (Nanos, u64),
     busy: Nanos,
@@ -129,6 +131,10 @@ fn around(one: Interval, other: Interval) -> Interval {
 
 fn add(sums: &mut Sums, stage: &Stage) {
     let length = stage.span.len();
+    if !stage.whole {
+        sums.cut.extend(stage.batch);
+        return;
+    }
     sums.batches.extend(stage.batch);
     let kind = match stage.kind {
         StageKind::Get => &mut sums.get,
@@ -178,7 +184,7 @@ fn row(timeline: &Timeline<'_>, recorded: Nanos, (serves, name): Key, sums: Sums
         tid: last.map(|track| track.tid.0),
         threads: sums.tracks.len() as u64,
         loader: loader.map(|loader| timeline.loader_name(loader).to_owned()),
-        batches: sums.batches.len() as u64,
+        batches: sums.batches.difference(&sums.cut).count() as u64,
         get_mean_ns: mean_of(sums.get),
         collate_mean_ns: mean_of(sums.collate),
         busy_share: round_share(sums.busy.share_of(recorded).min(1.0)),

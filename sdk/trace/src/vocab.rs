@@ -388,6 +388,9 @@ pub const PYTORCH: &str = "PyTorch";
 /// Name of a [`cat::PYTHON_FUNCTION`] slice: the sampler of a PyTorch loader drew the indices of a batch.
 pub const SAMPLE_INDICES: &str = "sample indices";
 
+/// Name of a [`cat::PYTHON_FUNCTION`] slice: the workers of a PyTorch loader were told to stop, and were waited for.
+pub const STOP_WORKERS: &str = "stop workers";
+
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";
 

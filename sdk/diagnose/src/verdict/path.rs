@@ -142,6 +142,9 @@ fn of_data(finding: &Finding, chain: &Chain<'_>, at: usize) -> String {
     if is(PieceKind::EpochStart) {
         return format!("{trainer} {spends} it in iter(), which starts the epoch");
     }
+    if is(PieceKind::StopWorkers) {
+        return format!("{trainer} {spends} it {}", PieceKind::StopWorkers);
+    }
     if is(PieceKind::EpochEnd) {
         return format!("{trainer} {spends} it in the next() that ends the epoch");
     }

@@ -17,9 +17,12 @@ _LENGTH = 200
 #: Exceptions that one came from are told up to this many.
 _CHAIN = 5
 
-#: Workers of which it is not known that they have ended, by their processes.
-_workers = weakref.WeakValueDictionary()
+#: Workers of which it is not known that they have ended, by their processes: each, and its iterator.
+_workers = {}
 _raised = 0
+#: Whether the process ends: Python ends its workers then, and PyTorch has these say that all is well. None until
+#: there are any.
+_ends = None
 
 
 def patch(signals):
@@ -33,12 +36,15 @@ def patch(signals):
     @functools.wraps(check)
     def _error_if_any_worker_fails():
         try:
-            return check()
+            found = check()
         except BaseException as error:
             # The program sees its own frames.
             error.__traceback__ = error.__traceback__.tb_next
             ended()
             raise
+        # PyTorch passes over one that exits with code 0, until it looks for itself, every 5 s.
+        ended()
+        return found
 
     signals._error_if_any_worker_fails = _error_if_any_worker_fails
     os.register_at_fork(after_in_child=_forget)
@@ -71,16 +77,34 @@ def uncaught():
         pass
 
 
-def watch(workers):
-    """Workers begin to make batches."""
+def watch(iterator, workers):
+    """Workers begin to make batches for an iterator."""
+    global _ends
+    if workers and _ends is None:
+        _ends = False
+        # What is registered last is called first, and Python's own is by now.
+        atexit.register(_end)
     for worker in workers:
-        _workers[worker.pid] = worker
+        _workers[worker.pid] = (weakref.ref(worker), weakref.ref(iterator))
+
+
+def stopped(workers):
+    """Workers were told to stop: how they end is not told any more."""
+    for pid in workers:
+        _workers.pop(pid, None)
 
 
 def ended():
     """Tells of workers that have ended, and how. One that had nothing left to do ends with exit code 0 too."""
+    if _ends:
+        return
     try:
-        for pid, worker in list(_workers.items()):
+        for pid, (worker, iterator) in list(_workers.items()):
+            worker, iterator = worker(), iterator()
+            # One that is told to stop ends when it has to.
+            if worker is None or getattr(iterator, "_shutdown", True):
+                _workers.pop(pid, None)
+                continue
             status = _status(pid, worker)
             if status is None:
                 continue
@@ -89,6 +113,11 @@ def ended():
             marks.detail(death={"pid": pid, "at": marks.now(), **how})
     except Exception:
         pass
+
+
+def _end():
+    global _ends
+    _ends = True
 
 
 def _status(pid, worker):

@@ -47,8 +47,8 @@ impl Story {
 
     /// When a process was over: at its end, or that of the recording.
     fn over(&self, pid: u32) -> u64 {
-        let end = self.failures.end(pid).map(|end| end.at);
-        end.unwrap_or(u64::MAX).min(self.drawing.end())
+        let over = self.failures.over(pid).unwrap_or(u64::MAX);
+        over.min(self.drawing.end())
     }
 
     /// Workers that ended before their time.

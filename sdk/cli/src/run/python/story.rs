@@ -59,7 +59,8 @@ pub(super) fn trace(
     notes.extend(unmarked_workers(&loops, workers));
     let all = [trainer].into_iter().chain(workers.iter().copied());
     let processes: Vec<Process<'_>> = all.map(|of| (of, stages(of))).collect();
-    let failures = Failures::of(trainer, &processes);
+    let mut failures = Failures::of(trainer, &processes);
+    failures.noticed_by(&loops);
     let mut story = Story {
         pid,
         drawing,
@@ -192,6 +193,9 @@ impl Story {
                     .slice(place, cat::PYTHON_FUNCTION, &name, span, Vec::new());
             }
             if call.outcome == Outcome::End {
+                if let Some(message) = self.failures.of_early_end(call, i) {
+                    self.drawing.fault(place, call.end, &message);
+                }
                 self.drawing
                     .slice(place, cat::EPOCH_END, "epoch end", span, args);
                 continue;
@@ -243,6 +247,10 @@ impl Story {
             args.push((arg::THREAD, Value::U64(step.tid.into())));
             let end = match step.end {
                 StepEnd::At(end) => end,
+                StepEnd::Cut(end) => {
+                    args.push((arg::UNFINISHED, Value::Bool(true)));
+                    end.min(self.drawing.end())
+                }
                 StepEnd::Open => {
                     args.push((arg::UNFINISHED, Value::Bool(true)));
                     self.drawing.end()
@@ -261,6 +269,7 @@ impl Story {
         for mark in &trainer.marks {
             let (category, name) = match mark.kind {
                 Kind::Sampled => (cat::PYTHON_FUNCTION, vocab::SAMPLE_INDICES),
+                Kind::Stopped => (cat::PYTHON_FUNCTION, vocab::STOP_WORKERS),
                 Kind::Pinned => (cat::PYTHON_FUNCTION, "pin memory"),
                 Kind::Saved => (cat::PHASE, "checkpoint"),
                 Kind::Optimized => {
