@@ -190,7 +190,7 @@ def check_pattern(gpustall, name, folder):
     assert len(cut) == truth.get("cut", 0), cut
     faults = [event for event in events if event.get("cat") == "fault"]
     ended = [fault for fault in faults if fault["args"].get("ended_run")]
-    assert len(ended) == (name in ("interrupted", "raises")), faults
+    assert len(ended) == (name in ("interrupted", "exits", "raises")), faults
     assert faults == ended or name == "raises", faults
     return f"{len(batches)} batches, {len(arrows)} from workers, {len(train)} steps, {loaders}"
 

@@ -106,9 +106,12 @@ fn report(
     force: bool,
 ) -> anyhow::Result<()> {
     let start = MonoTime::from_nanos(job.start);
-    let mut trace = parts.join(&job.name, job.pid, (start, MonotonicClock::read()))?;
+    let mut trace = parts.join(
+        &job.name,
+        (job.pid, Some(ended)),
+        (start, MonotonicClock::read()),
+    )?;
     trace.meta.notes.extend(notes);
-    trace.meta.exit_code = Some(ended);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     // Of a run before, or written by the job meanwhile.

@@ -8,7 +8,7 @@ import signal
 import sys
 import weakref
 
-from . import marks
+from . import exits, marks
 
 #: Exceptions of a process that are told: a program may go on after each.
 _MOST = 100
@@ -28,6 +28,7 @@ _ends = None
 def patch(signals):
     """Has PyTorch's own look at its workers tell more. `signals` is `torch.utils.data._utils.signal_handling`."""
     atexit.register(uncaught)
+    exits.patch()
     check = getattr(signals, "_error_if_any_worker_fails", None)
     if check is None:
         return
@@ -66,15 +67,28 @@ def uncaught():
     try:
         error = getattr(sys, "last_value", None)
         # At a prompt the program goes on after each.
-        if error is None or hasattr(sys, "ps1") or sys.flags.interactive:
+        if hasattr(sys, "ps1") or sys.flags.interactive:
             return
-        texts = []
-        while error is not None and len(texts) < _CHAIN:
-            texts.append(_text(error))
-            error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        marks.detail(uncaught={"at": marks.now(), "texts": texts})
+        if error is not None:
+            marks.detail(uncaught={"at": marks.now(), "texts": texts(error)})
+        else:
+            marks.detail(uncaught=exits.last() or exits.otherwise())
     except Exception:
         pass
+
+
+def texts(error):
+    """What an exception says, and what those say that it came from."""
+    said = []
+    while error is not None and len(said) < _CHAIN:
+        said.append(_text(error))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return said
+
+
+def shortened(text):
+    """No more of it than is told."""
+    return text[:_LENGTH]
 
 
 def watch(iterator, workers):
@@ -146,7 +160,11 @@ def _signal(number):
 
 def _text(error):
     """The class and the first line of an exception; of one that a worker sent, what it was there."""
-    text = str(error).strip()
+    try:
+        text = str(error).strip()
+    except Exception:
+        # Of the program's own classes some cannot say what they are.
+        text = ""
     caught = text.partition("\nOriginal Traceback ")[2]
     if caught:
         return caught.splitlines()[-1][:_LENGTH]

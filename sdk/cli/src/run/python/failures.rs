@@ -309,6 +309,7 @@ mod tests {
         Uncaught {
             at: 70,
             texts: texts.iter().map(|&text| text.to_owned()).collect(),
+            code: None,
         }
     }
 

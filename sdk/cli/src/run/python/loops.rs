@@ -302,6 +302,7 @@ mod tests {
         raised.uncaught = Some(Uncaught {
             at: 30,
             texts: vec!["KeyError: 3".to_owned()],
+            code: None,
         });
         let expected = [(10, StepEnd::At(20)), (20, StepEnd::Cut(30))];
         assert_eq!(ends(&raised), expected);

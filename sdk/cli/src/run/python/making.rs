@@ -141,6 +141,7 @@ mod tests {
         trainer.uncaught = Some(Uncaught {
             at: 90,
             texts: vec![uncaught.to_owned()],
+            code: None,
         });
         let loaders = identities(&trainer);
         let span = (MonoTime::from_nanos(1), MonoTime::from_nanos(100));

@@ -1,6 +1,6 @@
 //! Reading what the hook left: the marks and the details of each Python process.
 
-use super::mark::{MARK_BYTES, Mark};
+use super::mark::{Kind, MARK_BYTES, Mark};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -111,7 +111,7 @@ pub(super) struct Death {
     pub(super) code: u32,
 }
 
-/// The exception that nobody caught, told as its process ended.
+/// The exception that nobody caught, told as its process ended, or the call in which the program ended itself.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Uncaught {
@@ -119,6 +119,9 @@ pub(super) struct Uncaught {
     pub(super) at: u64,
     /// Its class and first line, and those of the exceptions that it came from.
     pub(super) texts: Vec<String>,
+    /// Of a call that ends a program: with which exit code; 0 where it is what else may have ended one, with any other
+    /// code than 0. The program may have gone on after it.
+    pub(super) code: Option<u8>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -172,6 +175,28 @@ impl Recording {
             workers: Vec::new(),
         });
         recording
+    }
+
+    /// Forgets the call in which the program ended itself where it went on after it, as far as its marks tell, or as
+    /// the job of the process `job` ended with another code.
+    pub(super) fn forget_exit(&mut self, job: u32, exit: Option<u8>) {
+        let main = self.process.pid;
+        let Some((at, code)) = (self.uncaught.as_ref()).and_then(|of| Some((of.at, of.code?)))
+        else {
+            return;
+        };
+        let goes_on = |mark: &Mark| {
+            let active = matches!(mark.kind, Kind::Asked | Kind::Optimized);
+            active && mark.tid == main && mark.start > at
+        };
+        let own = exit.filter(|_| main == job);
+        let other = match code {
+            0 => own.is_none_or(|exit| exit == 0),
+            code => exit == Some(0) || own.is_some_and(|exit| exit != code),
+        };
+        if other || self.marks.iter().any(goes_on) {
+            self.uncaught = None;
+        }
     }
 
     /// Whether a library's own thread: what it does, it does for one of the program's.
@@ -300,6 +325,31 @@ mod tests {
             let found = of(FORMAT, &[], &format!("{who}{rest}")).expect("it says who it is");
             assert_eq!(found.unread, unread, "{rest}");
         }
+    }
+
+    #[test]
+    fn a_call_that_ends_a_program_is_forgotten_where_the_program_went_on() {
+        let left = |code: u8, job: u32, exit: Option<u8>, later: Option<u64>| {
+            let line =
+                format!(r#"{{"uncaught": {{"at": 50, "code": {code}, "texts": ["left"]}}}}"#);
+            let text = format!("{{\"process\": {{\"pid\": 7}}}}\n{line}\n");
+            let mut found = of(FORMAT, &[], &text).expect("it says who it is");
+            let mark = later.map(|at| Mark::at(Kind::Optimized, 7, (at, at)));
+            found.marks.extend(mark);
+            found.forget_exit(job, exit);
+            found.uncaught.is_some()
+        };
+        let exited = |job, exit, later| left(3, job, exit, later);
+        assert!(exited(7, Some(3), None) && exited(7, None, Some(40)));
+        // A launcher ends with a code of its own.
+        assert!(exited(6, Some(1), None));
+        assert!(!exited(7, Some(1), None) && !exited(6, Some(0), None));
+        assert!(!exited(7, Some(3), Some(60)));
+        // Of what ended it otherwise the code is not known.
+        assert!(left(0, 7, Some(1), None));
+        assert!(
+            !left(0, 7, Some(0), None) && !left(0, 7, None, None) && !left(0, 6, Some(1), None)
+        );
     }
 
     #[test]
