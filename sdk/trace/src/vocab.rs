@@ -18,7 +18,7 @@ pub mod cat {
     /// Slice: a loader's `iter()`, which starts workers and shuffles. Arguments `loader`, `kind`,
     /// `epoch`.
     pub const EPOCH_START: &str = "epoch_start";
-    /// Slice: the `next()` that returned `None`. Arguments `loader`, `kind`, `epoch`.
+    /// Slice: the `next()` that returned `None`; of a loop that was left before, the stopping of its workers. Arguments `loader`, `kind`, `epoch`.
     pub const EPOCH_END: &str = "epoch_end";
     /// Slice: items of one batch read from the data set. Arguments `batch`, `items`; or `error`.
     pub const DATA_GET: &str = "data_get";

@@ -12,6 +12,8 @@ pub(super) struct Loop {
     pub(super) calls: Vec<Call>,
     /// When its iterator was dropped, or its workers were told to stop.
     dropped: Option<u64>,
+    /// When its workers were stopped as it was left, if that was in no call of a loader.
+    pub(super) left: Option<Mark>,
     /// When the program was about to end by an exception that nobody caught, if it had not left the loop before.
     raised: Option<u64>,
     /// If it gave one batch and was left: when the next one of a chain of such began.
@@ -87,6 +89,7 @@ impl Loop {
             info: self.info.clone(),
             calls,
             dropped: None,
+            left: None,
             raised: None,
             succeeded: None,
             again: self.again || self.dropped.is_some(),
@@ -125,6 +128,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             info: info.clone(),
             calls: Vec::new(),
             dropped: None,
+            left: None,
             raised: None,
             succeeded: None,
             again: false,
@@ -150,6 +154,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             // Where it is not at its end, it is left.
             Kind::Stopped if !open.contains_key(&(mark.tid, mark.a)) => {
                 of.dropped = Some(mark.start);
+                of.left = Some(*mark);
             }
             _ => {}
         }
@@ -178,6 +183,7 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
     chain(&mut loops);
     cut_off(&mut loops, recording);
     raise(&mut loops, recording);
+    leave(&mut loops, recording);
     for of in &mut loops {
         of.again |= full.is_some();
     }
@@ -196,6 +202,33 @@ fn cut_off(loops: &mut [Loop], recording: &Recording) {
         if let Outcome::Cut { last: is_last } = &mut call.outcome {
             *is_last = last.get(&call.tid).is_none_or(|&at| at <= call.start);
         }
+    }
+}
+
+/// Keeps when the workers of loops were stopped where that was in no call of another one, and before the program was
+/// about to end: nobody waits for that.
+fn leave(loops: &mut [Loop], recording: &Recording) {
+    let ends = recording.uncaught.as_ref().map_or(u64::MAX, |of| of.at);
+    let mut calls: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    for of in loops.iter() {
+        let iter = (of.info.thread, of.info.start, of.info.end);
+        let next = of.calls.iter().map(|call| (call.tid, call.start, call.end));
+        for (tid, start, end) in next.chain([iter]) {
+            calls.entry(tid).or_default().push((start, end));
+        }
+    }
+    for spans in calls.values_mut() {
+        spans.sort_unstable();
+    }
+    for of in loops {
+        of.left = of.left.filter(|stop| {
+            let spans = calls.get(&stop.tid).map_or(&[][..], Vec::as_slice);
+            let after = spans.partition_point(|&(start, _)| start <= stop.start);
+            let inside = after
+                .checked_sub(1)
+                .is_some_and(|at| stop.start < spans[at].1);
+            !inside && stop.start < ends
+        });
     }
 }
 
@@ -291,6 +324,19 @@ mod tests {
         assert_eq!(ends(&whole), expected);
         let left = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(25))]);
         assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
+        let stopped = |of: &Recording| loops(of)[0].left.map(|stop| (stop.start, stop.end));
+        assert_eq!(stopped(&left), Some((25, 88)));
+        // In the iter() of a later loop, and as the program ends, they are no end of the loop.
+        let mut later = left.clone();
+        let mut next = later.iterations[0].clone();
+        (next.number, next.start, next.end) = (2, 24, 89);
+        later.iterations.push(next);
+        assert_eq!(stopped(&later), None);
+        left.uncaught = Some(Uncaught {
+            at: 24,
+            ..Uncaught::default()
+        });
+        assert_eq!(stopped(&left), None);
     }
 
     #[test]

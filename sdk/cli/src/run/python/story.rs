@@ -71,6 +71,9 @@ pub(super) fn trace(
             .filter_map(|loader| Some((loader.number, loader.prefetch_factor?)))
             .collect(),
         iterate: those(trainer, |loader| loader.iterable),
+        left: (loops.iter().filter(|of| of.left.is_some()))
+            .map(|of| of.info.number)
+            .collect(),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
@@ -123,6 +126,8 @@ pub(super) struct Story {
     prefetch: BTreeMap<u32, u64>,
     /// Loaders whose data set is an IterableDataset.
     iterate: BTreeSet<u32>,
+    /// Loops that were left, of which the stopping of the workers is the end.
+    left: BTreeSet<u32>,
     pub(super) batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
@@ -144,6 +149,12 @@ impl Story {
             let epoch = *epochs;
             *epochs += 1;
             let args = self.common(&loader, kind, epoch);
+            if let Some(stop) = of.left {
+                let place = (self.pid, stop.tid);
+                let (span, args) = ((stop.start, stop.end), args.clone());
+                self.drawing
+                    .slice(place, cat::EPOCH_END, "epoch end", span, args);
+            }
             let place = (self.pid, of.info.thread);
             let span = (of.info.start, of.info.end);
             self.drawing
@@ -269,7 +280,9 @@ impl Story {
         for mark in &trainer.marks {
             let (category, name) = match mark.kind {
                 Kind::Sampled => (cat::PYTHON_FUNCTION, vocab::SAMPLE_INDICES),
-                Kind::Stopped => (cat::PYTHON_FUNCTION, vocab::STOP_WORKERS),
+                Kind::Stopped if !self.left.contains(&mark.a) => {
+                    (cat::PYTHON_FUNCTION, vocab::STOP_WORKERS)
+                }
                 Kind::Pinned => (cat::PYTHON_FUNCTION, "pin memory"),
                 Kind::Saved => (cat::PHASE, "checkpoint"),
                 Kind::Optimized => {
