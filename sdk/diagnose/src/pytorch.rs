@@ -36,8 +36,8 @@ const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next alre
     batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches. Open files and \
     build indexes when the data set is made, not with the first item.";
 
-const END: &str = "more workers do not help: the next() that ends an epoch takes the time. \
-    persistent_workers=True if the workers shut down there; else look at what the data set does after \
+const END: &str = "more workers do not help: the end of an epoch takes the time. \
+    persistent_workers=True if the workers are stopped there; else look at what the data set does after \
     its last item.";
 
 const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
