@@ -6,6 +6,7 @@ import functools
 import os
 import signal
 import sys
+import threading
 import weakref
 
 from . import exits, marks
@@ -29,6 +30,7 @@ def patch(signals):
     """Has PyTorch's own look at its workers tell more. `signals` is `torch.utils.data._utils.signal_handling`."""
     atexit.register(uncaught)
     exits.patch()
+    threading.excepthook = _marked_hook(threading.excepthook)
     check = getattr(signals, "_error_if_any_worker_fails", None)
     if check is None:
         return
@@ -60,6 +62,24 @@ def raised(start, error):
             marks.detail(error={"tid": marks._tid(), "start": start, "text": _text(error)})
     except Exception:
         pass
+
+
+def _marked_hook(hook):
+    @functools.wraps(hook)
+    def excepthook(args, /):
+        global _raised
+        try:
+            # Python says nothing of a thread that ends itself.
+            if _raised < _MOST and args.exc_type is not SystemExit:
+                _raised += 1
+                marks.thread()
+                text = _text(args.exc_value) if args.exc_value is not None else args.exc_type.__name__
+                marks.detail(thread_ended={"tid": marks._tid(), "at": marks.now(), "text": text})
+        except Exception:
+            pass
+        return hook(args)
+
+    return excepthook
 
 
 def uncaught():
@@ -132,6 +152,7 @@ def ended():
 def _end():
     global _ends
     _ends = True
+    marks.detail(ends=marks.now())
 
 
 def _status(pid, worker):

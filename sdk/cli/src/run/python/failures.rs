@@ -22,6 +22,8 @@ pub(super) struct Failures {
     ends: BTreeMap<u32, End>,
     /// When workers had been told to stop, and had.
     stopped: HashMap<u32, u64>,
+    /// When the trainer was about to end those that were left.
+    end: Option<u64>,
 }
 
 /// The end of a worker before its time.
@@ -38,7 +40,7 @@ pub(super) struct End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     /// What the exception said to the trainer.
-    text: String,
+    pub(super) text: String,
     /// The same with who raised it, and where.
     pub(super) message: String,
 }
@@ -68,6 +70,7 @@ impl Failures {
             own: BTreeMap::new(),
             ends: BTreeMap::new(),
             stopped: stopped(trainer),
+            end: trainer.ends,
         };
         for (recording, stages) in processes {
             let pid = recording.process.pid;
@@ -166,7 +169,8 @@ impl Failures {
     /// When the process of a worker was over, if that is known.
     pub(super) fn over(&self, pid: u32) -> Option<u64> {
         let end = self.end(pid).map(|end| end.at);
-        end.into_iter().chain(self.stopped.get(&pid).copied()).min()
+        let stopped = self.stopped.get(&pid).copied();
+        [end, stopped, self.end].into_iter().flatten().min()
     }
 
     /// The message that told of what nobody caught: of the end of a worker that PyTorch names, or of the trainer's
@@ -450,6 +454,8 @@ mod tests {
             Failures::of(trainer, &[(&worker, vec![stage(0, (10, None), false)])]).over(WORKER)
         };
         assert_eq!(over(&trainer), None);
+        trainer.ends = Some(90);
+        assert_eq!(over(&trainer), Some(90));
         let stopped = Mark::at(Kind::Stopped, TRAINER, (40, 45));
         trainer.marks.push(stopped);
         assert_eq!(over(&trainer), Some(45));

@@ -324,19 +324,6 @@ mod tests {
         assert_eq!(ends(&whole), expected);
         let left = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(25))]);
         assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
-        let stopped = |of: &Recording| loops(of)[0].left.map(|stop| (stop.start, stop.end));
-        assert_eq!(stopped(&left), Some((25, 88)));
-        // In the iter() of a later loop, and as the program ends, they are no end of the loop.
-        let mut later = left.clone();
-        let mut next = later.iterations[0].clone();
-        (next.number, next.start, next.end) = (2, 24, 89);
-        later.iterations.push(next);
-        assert_eq!(stopped(&later), None);
-        left.uncaught = Some(Uncaught {
-            at: 24,
-            ..Uncaught::default()
-        });
-        assert_eq!(stopped(&left), None);
     }
 
     #[test]
@@ -363,6 +350,19 @@ mod tests {
         let at = left.marks.len() - 1;
         left.marks.insert(at, mark(Kind::Stopped, 1, 25, 88, 0));
         assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
+        let stopped = |of: &Recording| loops(of)[0].left.map(|stop| (stop.start, stop.end));
+        assert_eq!(stopped(&left), Some((25, 88)));
+        // In the iter() of a later loop, and as the program ends, they are no end of the loop.
+        let mut later = left.clone();
+        let mut next = later.iterations[0].clone();
+        (next.number, next.start, next.end) = (2, 24, 89);
+        later.iterations.push(next);
+        assert_eq!(stopped(&later), None);
+        left.uncaught = Some(Uncaught {
+            at: 24,
+            ..Uncaught::default()
+        });
+        assert_eq!(stopped(&left), None);
         // Those of a loop that came to its end are stopped in its last call.
         let mut whole = recording(&[(&[(10, 12, 0), (20, 33, END)], Some(34))]);
         let at = whole.marks.len() - 2;

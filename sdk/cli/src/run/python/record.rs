@@ -98,6 +98,17 @@ pub(super) struct ErrorText {
     pub(super) text: String,
 }
 
+/// A thread that an exception ended, which nobody caught.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ThreadEnd {
+    pub(super) tid: u32,
+    /// When it was told, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) at: u64,
+    /// Its class and first line.
+    pub(super) text: String,
+}
+
 /// A worker that ended before its time, as the trainer saw it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -133,8 +144,10 @@ enum Detail {
     Iteration(IterationInfo),
     Worker(WorkerInfo),
     Error(ErrorText),
+    ThreadEnded(ThreadEnd),
     Death(Death),
     Uncaught(Uncaught),
+    Ends(u64),
     Note(String),
 }
 
@@ -148,8 +161,12 @@ pub(super) struct Recording {
     /// If it is a worker of a loader.
     pub(super) worker: Option<WorkerInfo>,
     pub(super) errors: Vec<ErrorText>,
+    /// Its threads that an exception ended.
+    pub(super) thread_ends: Vec<ThreadEnd>,
     /// Of its workers.
     pub(super) deaths: Vec<Death>,
+    /// When it had run the program, and was about to end its workers; nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) ends: Option<u64>,
     /// What ended it, if an exception did.
     pub(super) uncaught: Option<Uncaught>,
     pub(super) notes: Vec<String>,
@@ -284,8 +301,10 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Result<Recording, Unread
             Ok(Detail::Iteration(iteration)) => found.iterations.push(iteration),
             Ok(Detail::Worker(worker)) => found.worker = Some(worker),
             Ok(Detail::Error(error)) => found.errors.push(error),
+            Ok(Detail::ThreadEnded(end)) => found.thread_ends.push(end),
             Ok(Detail::Death(death)) => found.deaths.push(death),
             Ok(Detail::Uncaught(uncaught)) => found.uncaught = Some(uncaught),
+            Ok(Detail::Ends(at)) => found.ends = Some(at),
             Ok(Detail::Note(note)) => found.notes.push(note),
             // The last line may be cut off.
             Err(_) => found.unread += usize::from(line.ends_with('\n')),

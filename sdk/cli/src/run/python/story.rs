@@ -79,10 +79,12 @@ pub(super) fn trace(
         taken: HashMap::new(),
         failures,
         last: None,
+        raised: BTreeSet::new(),
     };
     story.loops(&loops);
     story.made(processes);
     story.ends();
+    story.thread_ends(trainer);
     story.uncaught(trainer);
     story.functions(trainer);
     if let Some(full) = trainer.full() {
@@ -136,6 +138,8 @@ pub(super) struct Story {
     pub(super) failures: Failures,
     /// The last call of next() so far: its start, and what is told of it if it raised.
     pub(super) last: Option<(u64, Option<Told>)>,
+    /// What calls of next() raised, by their threads.
+    pub(super) raised: BTreeSet<(u32, String)>,
 }
 
 impl Story {
@@ -191,6 +195,9 @@ impl Story {
             let mut span = (call.start, call.end);
             let raised = call.outcome == Outcome::Error;
             let told = raised.then(|| self.failures.of_call(self.pid, call, i));
+            if let Some(told) = &told {
+                self.raised.insert((call.tid, told.text.clone()));
+            }
             if self.last.as_ref().is_none_or(|last| last.0 <= call.start) {
                 self.last = Some((call.start, told.clone()));
             }
