@@ -190,8 +190,16 @@ def check_pattern(gpustall, name, folder):
     assert len(cut) == truth.get("cut", 0), cut
     faults = [event for event in events if event.get("cat") == "fault"]
     ended = [fault for fault in faults if fault["args"].get("ended_run")]
-    assert len(ended) == (name in ("interrupted", "exits", "raises")), faults
-    assert faults == ended or name == "raises", faults
+    assert len(ended) == (name in ("interrupted", "exits", "quits", "raises")), faults
+    assert faults == ended or name in ("raises", "thread_raises"), faults
+    told = [fault["args"]["message"] for fault in faults if name in ("exits", "quits", "thread_raises")]
+    place = r"at ends\.py:\d+"
+    known = {
+        "exits": [rf"os\._exit\(7\) {place}"],
+        "quits": [rf"sys\.exit\('no such column'\) {place}"],
+        "thread_raises": ["RuntimeError: the log is gone"],
+    }.get(name, [])
+    assert len(told) == len(known) and all(map(re.fullmatch, known, told)), faults
     return f"{len(batches)} batches, {len(arrows)} from workers, {len(train)} steps, {loaders}"
 
 
