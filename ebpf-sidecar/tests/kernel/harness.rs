@@ -2,6 +2,7 @@
 
 use gpustall_sidecar::{OffCpuInterval, Options, Recorder, Recording, ThreadRecord, Waker};
 use gpustall_trace::Nanos;
+use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -83,6 +84,28 @@ impl Job {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    /// Stops every thread of it where it is, and waits until none runs.
+    pub(crate) fn pause(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::STOP).unwrap();
+        let stopped = |task: procfs::process::Task| task.stat().unwrap().state == 'T';
+        let begun = Instant::now();
+        let process = procfs::process::Process::new(self.pid() as i32).unwrap();
+        while !process.tasks().unwrap().flatten().all(stopped) {
+            assert!(
+                begun.elapsed() < DEADLINE,
+                "the workload was not stopped in time"
+            );
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // A thread says that it is stopped just before it leaves its CPU.
+        std::thread::sleep(Duration::from_millis(10));
+    }
+
+    /// Lets it go on.
+    pub(crate) fn resume(&self) {
+        kill_process(Pid::from_child(&self.child), Signal::CONT).unwrap();
     }
 
     /// Tells it to go on to what comes next.

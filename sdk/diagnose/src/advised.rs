@@ -25,6 +25,7 @@ impl Facts<'_> {
         if let Some((then, shortest)) = then.zip(shortest)
             && shortest as f64 <= then as f64 * (1.0 - NO_SHORTER)
             && !is_cut_off(&self.counts)
+            && workers != self.have
         {
             about += &format!(
                 " More than {workers} are predicted to make a step shorter by no more than {:.0} %.",
@@ -35,7 +36,7 @@ impl Facts<'_> {
             let made = self.loader?.production? - self.loader?.production_ready.unwrap_or_default();
             Some(1.0 - self.loader?.production_cpu?.share_of(made).min(1.0))
         };
-        let more = self.cpus > 0 && workers > u64::from(self.cpus);
+        let more = self.cpus > 0 && workers > u64::from(self.cpus) && workers != self.have;
         if let Some(waits) = waits().filter(|_| more) {
             about += &format!(
                 " {workers} workers are more than {} of this job, and help all the same: a worker \

@@ -83,6 +83,7 @@ impl Timeline<'_> {
             batch: None,
             worker: None,
             keeps_workers: false,
+            num_workers: None,
             prefetch: None,
             iterable: false,
             span,

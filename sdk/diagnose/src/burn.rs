@@ -180,9 +180,10 @@ pub(crate) fn worker_limit(
     match best.filter(|best| best.workers > have && may) {
         Some(best) => {
             let text = format!(
-                "{} instead of {have}: all workers are busy and CPUs are free, a step {} is \
+                "{} instead of {have}{}: all workers are busy and CPUs are free, a step {} is \
                  predicted. Or {cheaper}.",
                 set(best.workers),
+                facts.and_kept(),
                 best.in_words()
             );
             Remedy::with_workers(text, best.workers)

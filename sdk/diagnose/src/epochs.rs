@@ -4,18 +4,22 @@
 //! them, and `w` workers make `b` batches in `b / w` rounds, rounded up: of seven batches four, five and six
 //! workers make the last ones as late. What the mean steady step is then says little: with seven workers it
 //! is next to nothing, and an epoch still takes as long as a batch. So steps are compared over all of the
-//! window, with the first of each epoch, wherever such a loader is the reason.
+//! window, with the first of each epoch, wherever such a loader is the reason. The same is done where it takes
+//! a large part of an epoch to start and end workers.
 
 use crate::cause::Cause;
 use crate::charge::{Source, Stall};
-use crate::events::LoaderKey;
+use crate::events::{LoaderKey, Role};
 use crate::finding::{Run, group_of};
+use crate::loaders::LoaderFacts;
 use crate::own_steps::OwnSteps;
 use crate::remedy::Facts;
-use crate::steps::Prediction;
+use crate::steps::{Once, Prediction};
+use crate::turnover::Started;
 use crate::worker_counts::enough;
-use gpustall_trace::Nanos;
+use gpustall_trace::{Nanos, TrackId};
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 /// Epochs are short that have fewer batches than so many for each worker, of those that there are or that
 /// would be enough in a long epoch, whichever are more. With two rounds the last one takes half of the epoch;
@@ -44,12 +48,22 @@ impl Run<'_> {
         });
         let later: Vec<&Stall> = later.collect();
         let compiled: Nanos = self.compiled_once(own).map(|stall| stall.lost).sum();
+        let starts = facts
+            .loader
+            .map_or_else(Vec::new, |of| self.started_once(of));
+        let started: Nanos = starts.iter().map(|stall| stall.lost).sum();
+        let once = compiled + started;
+        let recurs = |stall: &&&Stall| !starts.iter().any(|of| std::ptr::eq(*of, **stall));
+        let stalls: Vec<&Stall> = stalls.iter().filter(recurs).copied().collect();
         let over_all = |stalls: &[&Stall]| match own {
-            Some(own) => own.over_all(stalls, compiled),
-            None => self.steps.over_all(stalls, self.device - compiled),
+            Some(own) => own.over_all(stalls, once),
+            None => self.steps.over_all(stalls, self.device - once),
         };
-        let mut without = over_all(stalls)?;
-        without.but_compiling = compiled > Nanos::ZERO;
+        let mut without = over_all(&stalls)?;
+        without.but = Once {
+            compiling: compiled > Nanos::ZERO,
+            starting: started > Nanos::ZERO,
+        };
         let least = over_all(&later);
         facts.short = Some(batches);
         facts.reached = Some(without.step);
@@ -112,6 +126,42 @@ impl Run<'_> {
         compiling.into_iter().filter(move |_| !recurs)
     }
 
+    /// What of these stalls, `lost` in all, is that a loader starts workers which it keeps.
+    pub(crate) fn started(
+        &self,
+        loader: &LoaderFacts,
+        stalls: &[&Stall],
+        lost: Nanos,
+    ) -> Option<Started> {
+        let starts = self.started_once(loader);
+        let is_in = |stall: &&&Stall| stalls.iter().any(|of| std::ptr::eq(*of, **stall));
+        let time: Nanos = starts.iter().filter(is_in).map(|stall| stall.lost).sum();
+        (time > Nanos::ZERO).then(|| Started {
+            time,
+            share: time.share_of(lost),
+        })
+    }
+
+    /// What is lost as a loader that keeps its workers starts them, with the first epoch.
+    fn started_once(&self, loader: &LoaderFacts) -> Vec<&Stall> {
+        if !loader.keeps_workers {
+            return Vec::new();
+        }
+        let loader = loader.key;
+        let mut started: BTreeSet<TrackId> = BTreeSet::new();
+        let starts = self.timeline.waits.iter().enumerate();
+        let starts = starts.filter(|(_, wait)| {
+            wait.loader == loader && wait.role == Role::EpochStart && started.insert(wait.track)
+        });
+        let starts: BTreeSet<usize> = starts.map(|(at, _)| at).collect();
+        let is_in = |stall: &&Stall| match stall.source {
+            Source::Wait(at) => starts.contains(&at),
+            _ => false,
+        };
+        let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
+        stalls.filter(is_in).collect()
+    }
+
     /// The stalls in calls of this loader, outside of its sampler.
     fn waits_for(&self, loader: Option<LoaderKey>) -> Vec<Cow<'_, Stall>> {
         let stalls = self.accounts.iter().flat_map(|account| &account.stalls);
@@ -130,16 +180,21 @@ impl Run<'_> {
 
 impl Facts<'_> {
     /// Batches of an epoch of the loader, if its epochs are short.
-    fn short_epoch(&self) -> Option<u64> {
+    fn short_epoch(&mut self) -> Option<u64> {
         let batches = self.loader?.epoch?;
-        let costs = self.costs()?;
-        let enough = enough(&costs.counts()).map_or(0, |enough| enough.workers);
-        (batches < SHORT_EPOCH * enough.max(self.have)).then_some(batches)
+        let counts = self.costs()?.counts();
+        let enough = enough(&counts).map_or(0, |enough| enough.workers);
+        self.few = batches < SHORT_EPOCH * enough.max(self.have);
+        let turnover = self.is_of_turnover(&counts, batches);
+        // One epoch says nothing of the next.
+        self.keep = turnover && self.turnover.is_some_and(|turnover| turnover.epochs > 1);
+        (self.few || turnover).then_some(batches)
     }
 
     /// What is to be said of this number of workers, where epochs are short.
     pub(crate) fn rounds(&self, workers: u64) -> String {
-        let Some((batches, made)) = self.short.zip(self.made()) else {
+        let few = self.short.filter(|_| self.few && workers != self.have);
+        let Some((batches, made)) = few.zip(self.made()) else {
             return String::new();
         };
         let word = |n: u64| if n == 1 { "" } else { "s" };
@@ -147,15 +202,15 @@ impl Facts<'_> {
             let rounds = batches.div_ceil(of.max(1));
             format!("{rounds} round{}", word(rounds))
         };
+        let make = |n: u64| match n {
+            1 => "1 worker makes".to_owned(),
+            n => format!("{n} workers make"),
+        };
         let then = match self.have {
-            0 => format!(
-                "{workers} worker{} make in {}",
-                word(workers),
-                rounds(workers)
-            ),
+            0 => format!("{} in {}", make(workers), rounds(workers)),
             have => format!(
-                "{have} worker{} make in {} and {workers} in {}",
-                word(have),
+                "{} in {} and {workers} in {}",
+                make(have),
                 rounds(have),
                 rounds(workers)
             ),
@@ -178,16 +233,17 @@ impl Facts<'_> {
         set: impl Fn(u64) -> String,
         cheaper: &str,
     ) -> Option<String> {
-        let (batches, made) = self.short.zip(self.made())?;
+        let (batches, made) = self.short.filter(|_| self.few).zip(self.made())?;
         if self.cause != Cause::DataStartup || self.by_makers <= 0.5 {
             return None;
         }
         let then = enough(&self.counts).filter(|then| then.workers > self.have);
         let more = then.map_or(String::new(), |then| {
             format!(
-                " The others come sooner with {} instead of {}: a step {} is predicted.",
+                " The others come sooner with {} instead of {}{}: a step {} is predicted.",
                 set(then.workers),
                 self.have,
+                self.and_kept(),
                 then.in_words()
             )
         });

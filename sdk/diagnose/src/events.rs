@@ -69,6 +69,8 @@ pub(crate) struct Wait {
     pub(crate) worker: Option<Tid>,
     /// Whether the loader keeps its workers from one epoch to the next, as far as it says so.
     pub(crate) keeps_workers: bool,
+    /// Workers that the loader has, as far as it says so.
+    pub(crate) num_workers: Option<u64>,
     /// Batches that each worker may have ahead of the trainer, as far as it says so.
     pub(crate) prefetch: Option<u64>,
     /// Whether the loader's data set is iterated, not indexed, as far as it says so.

@@ -23,6 +23,7 @@ use crate::steps::{Prediction, Steps};
 use crate::tally::{Tally, on_worker};
 use crate::timeline::Timeline;
 use crate::trainers;
+use crate::turnover::Turnover;
 use crate::uneven::SlowWorker;
 use crate::waits::Waits;
 use crate::window::Trainer;
@@ -218,6 +219,7 @@ impl Run<'_> {
         let slow_worker = loader_row
             .filter(|of| of.iterable && of.row.in_process != Some(true))
             .and_then(|_| SlowWorker::of(&crew.workers, &tally, lost));
+        let told = loader_row.and_then(|of| of.num_workers);
         let mut facts = Facts {
             cause,
             in_process,
@@ -234,7 +236,7 @@ impl Run<'_> {
             known: tally.total(|kind| kind == PieceKind::UnknownWorker) < lost,
             loader: loader_row,
             crew: crew.together,
-            have: crew.have,
+            have: told.unwrap_or(crew.have),
             takers: crew.takers,
             workers: crew.workers,
             contended,
@@ -252,10 +254,18 @@ impl Run<'_> {
             reached: (steps.steady.count > 0).then_some(Nanos::new(steps.steady.mean_ns)),
             least: Nanos::ZERO,
             short: None,
+            few: false,
+            turnover: None,
+            started: None,
+            keep: false,
             by_makers: tally.total(on_worker).share_of(lost),
             counts: Vec::new(),
             counts_if_free: Vec::new(),
         };
+        let of = facts.loader.filter(|_| cause.is_data());
+        let crew = (facts.have, facts.takers);
+        facts.turnover = of.and_then(|of| Turnover::of(self.timeline, self.judged, of, crew));
+        facts.started = of.and_then(|of| self.started(of, stalls, lost));
         if facts.depends_on_workers() {
             let short = || self.of_short_epochs(&mut facts, (loader, own.as_ref()), stalls);
             if let Some(mut over_all) = cause.is_data().then(short).flatten() {
@@ -274,10 +284,10 @@ impl Run<'_> {
         }
         facts.kernel.disk = facts.disk();
         let remedy = iterable::suited(&facts, remedy::remedy(&facts));
+        let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         if !cause.is_batch() {
             (facts.counts, facts.counts_if_free) = Default::default();
         }
-        let worth = worth(&facts, &remedy, prediction.as_ref(), &least);
         let waits_for_cpu = matches!(cause, Cause::HostPreempted | Cause::DataContended);
         let held_by = waits_for_cpu
             .then(|| culprits::in_words(self.timeline, &states.held_by, states.waiting));

@@ -82,6 +82,7 @@ mod thread_table;
 mod threads;
 mod timeline;
 mod trainers;
+mod turnover;
 mod uneven;
 mod unmarked;
 mod unseen_kernels;

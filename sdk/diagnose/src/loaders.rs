@@ -29,6 +29,8 @@ pub(crate) struct LoaderFacts {
     pub(crate) epoch: Option<u64>,
     /// Whether its workers are kept from one epoch to the next, as far as that is known.
     pub(crate) keeps_workers: bool,
+    /// Its workers, as far as it says how many they are: in a short epoch some make none.
+    pub(crate) num_workers: Option<u64>,
     /// Batches that each of its workers may have ahead of the trainer, as far as that is known.
     pub(crate) prefetch: Option<u64>,
     /// Whether some batches take much longer to make than most.
@@ -191,6 +193,7 @@ fn loader(
     LoaderFacts {
         key,
         keeps_workers: waits.iter().any(|wait| wait.keeps_workers),
+        num_workers: waits.iter().find_map(|wait| wait.num_workers),
         prefetch: waits.iter().find_map(|wait| wait.prefetch),
         uneven: is_uneven(&mut times),
         recorded: recorded.if_uneven(Framework::of(timeline.trace), finished.len()),

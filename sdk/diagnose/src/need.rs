@@ -42,6 +42,9 @@ pub(crate) struct Need {
     pub(crate) gains: bool,
 }
 
+/// What predicted steps take for granted where it is advised to keep the workers.
+const WITH_KEPT: &str = "with persistent_workers=True";
+
 impl Facts<'_> {
     /// Workers that would make batches as fast as they are asked for, or as fast as the CPUs allow.
     /// Whether there are CPUs for them is a matter of their CPU time, not of their number: who waits
@@ -97,6 +100,13 @@ impl Facts<'_> {
         })
     }
 
+    /// The predicted step for each number of workers that are not kept from one epoch to the next, where it is
+    /// advised to keep them.
+    pub(crate) fn counts_if_not_kept(&self) -> Vec<WorkerCount> {
+        let costs = self.costs_of(false).filter(|_| self.keep);
+        costs.map_or_else(Vec::new, |costs| costs.counts())
+    }
+
     /// Batches that each worker of PyTorch's loader may have ahead.
     pub(crate) fn prefetch(&self) -> u64 {
         let told = self.loader.and_then(|loader| loader.prefetch);
@@ -105,6 +115,11 @@ impl Facts<'_> {
 
     /// What batches and steps cost, where that and the number of CPUs is known.
     pub(crate) fn costs(&self) -> Option<Costs<'_>> {
+        self.costs_of(self.keep)
+    }
+
+    /// The same if the workers are kept from one epoch to the next, or not.
+    fn costs_of(&self, kept: bool) -> Option<Costs<'_>> {
         let loader = self.loader?;
         let made = loader.production?;
         let ready = loader.production_ready.unwrap_or_default();
@@ -123,12 +138,13 @@ impl Facts<'_> {
             batches: loader.epoch.unwrap_or(loader.epoch_batches),
             recorded: &loader.recorded,
             short: self.short,
+            turnover: self.turnover.filter(|_| !kept),
             queue: match self.framework {
                 Framework::Burn => Queue::Shared(100),
                 Framework::PyTorch => Queue::EachWorker(self.prefetch()),
             },
             reading: self.reading(unhindered),
-            reached: self.reached(),
+            reached: self.reached(kept),
         })
     }
 
@@ -169,22 +185,34 @@ impl Facts<'_> {
         loader.disk.filter(|_| matters)
     }
 
-    /// The step that the run did reach, and with how many workers.
-    fn reached(&self) -> Option<Reached> {
+    /// The step that the run did reach, and with how many workers; or that it would have if they had been
+    /// `kept`, which they were not.
+    fn reached(&self, kept: bool) -> Option<Reached> {
         let workers = match self.in_process {
             true => 0,
             false => Some(self.have).filter(|&have| have > 0)?,
         };
         let step = self.reached?;
+        let turnover = self.turnover.filter(|_| kept && self.short.is_some());
+        let saved = turnover.map_or(Nanos::ZERO, |turnover| turnover.seen);
         Some(Reached {
             workers,
-            step,
-            least: self.least,
+            step: step - saved,
+            least: self.least - saved,
         })
     }
 
     /// What the numbers of workers take for granted.
     pub(crate) fn assumed(&self) -> String {
+        let others = self.assumed_of_others();
+        match (self.keep && !self.counts.is_empty(), others.is_empty()) {
+            (false, _) => others,
+            (true, true) => WITH_KEPT.to_owned(),
+            (true, false) => format!("{WITH_KEPT}; {others}"),
+        }
+    }
+
+    fn assumed_of_others(&self) -> String {
         match self.if_free() {
             Some(free) => format!(
                 "{}; on free CPUs {} {} a step {}",

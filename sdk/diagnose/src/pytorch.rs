@@ -26,19 +26,26 @@ pub(crate) fn cheaper(facts: &Facts<'_>) -> &'static str {
 }
 
 const STARTUP: &str = "persistent_workers=True keeps the workers from one epoch to the next, and their \
-    open files and imports with them; fewer workers start sooner. Where they are spawned, each imports \
-    the main module anew: keep what only training needs out of it. Open files and build indexes when \
-    the data set is made, not in worker_init_fn or with the first item.";
+    open files and imports with them; fewer workers start sooner.";
 
-const KEPT: &str = "persistent_workers=True keeps the workers from one epoch to the next";
+pub(crate) const SPAWNED: &str = "Where they are spawned, each imports the main module anew: keep what only training \
+    needs out of it.";
+
+const FIRST_ITEM: &str = "Open files and build indexes when the data set is made, not in worker_init_fn or \
+    with the first item.";
+
+pub(crate) const KEPT: &str =
+    "persistent_workers=True keeps the workers from one epoch to the next";
 
 const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next already, but make the first \
-    batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches. Open files and \
-    build indexes when the data set is made, not with the first item.";
+    batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches.";
 
 const END: &str = "more workers do not help: the end of an epoch takes the time. \
     persistent_workers=True if the workers are stopped there; else look at what the data set does after \
     its last item.";
+
+const END_OF_WORKERS: &str = "more workers do not help: they are ended in the next() that ends an epoch, and \
+    waited for one after the other.";
 
 const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
     what the data set does after its last item.";
@@ -52,7 +59,12 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
     if facts.is_of_ends() {
         let known = facts.loader;
         let stay = known.is_some_and(|of| of.keeps_workers || of.row.in_process == Some(true));
-        return if stay { END_KEPT } else { END }.into();
+        let turned_over = facts.turnover.is_some_and(|turnover| turnover.epochs > 1);
+        return match (stay, turned_over) {
+            (true, _) => END_KEPT.into(),
+            (false, true) => format!("{END_OF_WORKERS} {KEPT}.").into(),
+            (false, false) => END.into(),
+        };
     }
     if facts.in_process {
         return in_process(facts);
@@ -87,7 +99,7 @@ pub(crate) fn loader(facts: &Facts<'_>) -> Remedy {
 fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     let have = facts.have;
     if facts.cause == Cause::DataWorkerLimit {
-        return worker_limit(facts, have, |n| format!("num_workers={n}"), cheaper);
+        return worker_limit(facts, have, num_workers, cheaper);
     }
     if facts.is_handed_over()
         && let Some(text) = facts.no_more(cheaper)
@@ -96,9 +108,10 @@ fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     }
     if let Some((need, then)) = facts.more_gain() {
         let text = format!(
-            "num_workers={}{}: {}; a step {} is predicted. Or {cheaper}.",
+            "num_workers={}{}{}: {}; a step {} is predicted. Or {cheaper}.",
             need.workers,
             instead(have),
+            facts.and_kept(),
             need.cost(),
             then.in_words()
         );
@@ -119,19 +132,39 @@ fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     .into()
 }
 
-/// The first batch of an epoch.
+/// What an epoch begins with.
 fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     if let Some(told) = facts.of_stopping() {
         return told.into();
     }
     let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
     let begins = "workers begin with them only when it begins";
-    let told = facts.first_of_few(begins, |n| format!("num_workers={n}"), cheaper);
-    match (told, kept) {
-        (Some(told), true) => told.into(),
-        (Some(told), false) => format!("{told} {KEPT}.").into(),
-        (None, true) => STARTUP_KEPT.into(),
-        (None, false) => STARTUP.into(),
+    let keep = facts.keep_them();
+    if let Some(started) = facts.started_once() {
+        return started.into();
+    }
+    if let Some(told) = facts.first_of_few(begins, num_workers, cheaper) {
+        return match keep {
+            Some(keep) => format!("{told} {}", keep.text).into(),
+            None => told.into(),
+        };
+    }
+    if facts.by_makers > 0.5 {
+        let made = facts.loader.and_then(|loader| loader.production);
+        let made = made.map_or(String::new(), |made| format!(", which takes {made}"));
+        return format!(
+            "workers make the first batch of an epoch{made}, only when it begins, however many they are: have \
+             fewer, longer epochs, or smaller batches. {FIRST_ITEM} Or {cheaper}."
+        )
+        .into();
+    }
+    match (keep, kept) {
+        (Some(keep), _) => Remedy {
+            text: format!("{} {SPAWNED} {FIRST_ITEM}", keep.text),
+            ..keep
+        },
+        (None, true) => format!("{STARTUP_KEPT} {FIRST_ITEM}").into(),
+        (None, false) => format!("{STARTUP} {SPAWNED} {FIRST_ITEM}").into(),
     }
 }
 
@@ -155,7 +188,12 @@ fn no_more_compute(facts: &Facts<'_>) -> String {
 fn contended(facts: &Facts<'_>, share: f64) -> Remedy {
     let cheaper = cheaper(facts);
     if let Some((need, then)) = facts.more_gain() {
-        let set = format!("num_workers={}{}", need.workers, instead(facts.have));
+        let set = format!(
+            "num_workers={}{}{}",
+            need.workers,
+            instead(facts.have),
+            facts.and_kept()
+        );
         let text = facts.more_although_contended(&set, &need, &then, share);
         return Remedy::with_workers(format!("{text} Or {cheaper}."), need.workers);
     }
@@ -185,6 +223,10 @@ fn instead(have: u64) -> String {
         0 => String::new(),
         have => format!(" instead of {have}"),
     }
+}
+
+fn num_workers(n: u64) -> String {
+    format!("num_workers={n}")
 }
 
 fn on_workers(n: u64) -> String {

@@ -13,6 +13,7 @@ use crate::sampling::{self, Sampled};
 use crate::stages::StageKind;
 use crate::stats::round_share;
 use crate::tally::{Tally, stage_kind};
+use crate::turnover::{Started, Turnover};
 use crate::uneven::{self, SlowWorker};
 use gpustall_trace::Nanos;
 use std::collections::BTreeMap;
@@ -77,8 +78,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) reached: Option<Nanos>,
     /// The same where no batch but the first of each epoch were waited for; 0 unless epochs are short.
     pub(crate) least: Nanos,
-    /// Batches of an epoch, if its epochs are short.
+    /// Batches of an epoch, if its epochs are short: if they have few batches for each worker, or starting and
+    /// ending workers is a large part of them.
     pub(crate) short: Option<u64>,
+    /// Whether they have so few.
+    pub(crate) few: bool,
+    /// What it takes to start and end workers with each epoch, where that is so and known.
+    pub(crate) turnover: Option<Turnover>,
+    /// How much of the loss is that workers are started which are then kept.
+    pub(crate) started: Option<Started>,
+    /// Whether it is advised to keep them, which the predicted steps then take for granted.
+    pub(crate) keep: bool,
     /// Share of the loss in which workers make the batch.
     pub(crate) by_makers: f64,
     /// The predicted step for each number of workers; empty if it is not known.
@@ -212,6 +222,9 @@ pub(crate) fn remedy(facts: &Facts<'_>) -> Remedy {
     let mut remedy = change(facts);
     if let Some(workers) = remedy.workers {
         remedy.text += &facts.about(workers);
+        if workers != facts.have {
+            remedy.text += &facts.about_kept(workers);
+        }
     }
     remedy
 }

@@ -137,6 +137,15 @@ pub(crate) fn step_of(steps: &[Step], stall: &Stall) -> Option<usize> {
     steps[at].span.contains(start).then_some(at)
 }
 
+/// What a job does once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Once {
+    /// It compiles and loads kernels.
+    pub(crate) compiling: bool,
+    /// It starts workers that are kept.
+    pub(crate) starting: bool,
+}
+
 /// A predicted mean step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Prediction {
@@ -146,8 +155,8 @@ pub(crate) struct Prediction {
     pub(crate) steady: bool,
     /// Whether the steps are those of one loader among several.
     pub(crate) own: bool,
-    /// Whether time in which kernels were compiled or loaded is left out of the whole window.
-    pub(crate) but_compiling: bool,
+    /// What is left out of the whole window, since a longer job has it once too.
+    pub(crate) but: Once,
 }
 
 impl Prediction {
@@ -202,7 +211,7 @@ impl Steps {
                 predicted: step - self.steady_loss(&steady),
                 steady: true,
                 own: false,
-                but_compiling: false,
+                but: Once::default(),
             });
         }
         self.over_all(stalls, device)
@@ -238,7 +247,7 @@ impl Steps {
             predicted: step - mean(sum(stalls), count),
             steady: false,
             own: false,
-            but_compiling: false,
+            but: Once::default(),
         })
     }
 

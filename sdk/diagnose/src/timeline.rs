@@ -180,6 +180,7 @@ impl<'a> Timeline<'a> {
             batch: integer(args, key.batch),
             worker: id(args, key.worker).map(Tid),
             keeps_workers: flag(args, key.persistent),
+            num_workers: integer(args, key.num_workers),
             prefetch: integer(args, key.prefetch),
             iterable: flag(args, key.iterable),
             span,

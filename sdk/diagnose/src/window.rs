@@ -1,17 +1,18 @@
 //! The stretch of the recording that is judged, and the threads whose time it is.
 
 use crate::device::Devices;
-use crate::events::Kind;
+use crate::events::{Kind, Role, Wait};
 use crate::framework::marked;
 use crate::partition::without;
 use crate::ranks;
 use crate::timeline::Timeline;
 use crate::trainers::trainers;
-use gpustall_trace::{Interval, Nanos, TraceTime};
+use gpustall_trace::{Interval, Nanos, TraceTime, TrackId};
+use std::collections::HashMap;
 
 pub(crate) use crate::trainers::Trainer;
 
-/// From the start of the first account of a trainer to the end of the recording, or of the last
+/// From the start of the first account of a trainer to the end of the recording, or of the last loop or
 /// operation of a device, less the pauses.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Window {
@@ -42,9 +43,9 @@ impl Window {
 
 /// The window of a recording and the threads that run its steps, each with its own stretch of it.
 ///
-/// Where the steps are another profiler's, it ends with the last operation of a device: what
-/// follows is that profiler shutting down. Where the hook for PyTorch marked its loops, it ends with
-/// the last of them. Without steps it spans the operations.
+/// Where the steps are another profiler's, it ends with the last operation of a device: what follows is that
+/// profiler shutting down. Where all loops over loaders are known to have ended, it ends with the last of them,
+/// or with the last operation: what follows is no training. Without steps it spans the operations.
 pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec<Trainer>) {
     let complete = || {
         let steps = timeline.steps.iter().filter(|step| !step.cut);
@@ -62,7 +63,7 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     let last = devices.span().end;
     let end = match timeline.foreign && first.is_some_and(|first| last > first) {
         true => last,
-        false => loops_end(timeline).unwrap_or(timeline.end),
+        false => loops_end(timeline).map_or(timeline.end, |end| end.max(last).min(timeline.end)),
     };
     let mut trainers = trainers(timeline, kind, end, !devices.is_empty());
     let span = match trainers.iter().map(|trainer| trainer.span.start).min() {
@@ -91,21 +92,26 @@ pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec
     )
 }
 
-/// When the last loop over a loader of an unchanged PyTorch program was over: what follows is no
-/// training. `None` if one was not.
+/// When the last loop over a loader was over. `None` if one was not, or may not have been: those of the SDK end
+/// with a `next()` that gives none.
 fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
-    if !marked(timeline.trace) {
-        return None;
-    }
     // A wait that an interrupt cut off is over.
     let open = (timeline.steps.iter()).any(|step| step.cut && step.span.end >= timeline.end)
         || (timeline.waits.iter()).any(|wait| wait.unfinished && wait.span.end >= timeline.end);
+    let mut last: HashMap<TrackId, &Wait> = HashMap::new();
+    for wait in &timeline.waits {
+        let last = last.entry(wait.track).or_insert(wait);
+        if (wait.span.end, wait.span.start) > (last.span.end, last.span.start) {
+            *last = wait;
+        }
+    }
+    let mut waits = last.values();
+    let ended = marked(timeline.trace) || waits.all(|wait| wait.role == Role::EpochEnd);
     let steps = timeline.steps.iter().map(|step| step.span.end);
-    // Nor is what follows when a call waits in vain.
-    let waits = timeline.waits.iter().map(|wait| wait.until);
-    let last = steps.chain(waits).max().filter(|_| !open);
-    // A call may have begun after the last event that the recording counts.
-    last.map(|last| last.min(timeline.end))
+    // Nor is it any training when a call waits in vain.
+    let waits = last.values().map(|wait| wait.until);
+    let end = steps.chain(waits).max();
+    end.filter(|_| ended && !open && !last.is_empty())
 }
 
 /// The length of all of them.

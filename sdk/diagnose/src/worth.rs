@@ -39,12 +39,19 @@ pub(crate) fn worth(
     let Some(without) = without.filter(|_| !facts.is_of_recording()) else {
         return Worth::default();
     };
-    let mean = match (without.steady, without.but_compiling) {
-        (true, _) if without.own => "mean of this loader's own steady steps",
-        (false, _) if without.own => "time of this loader's own loops per step",
-        (true, _) => "mean of the steady steps",
+    let mean = match (without.steady, without.own) {
+        (true, true) => "mean of this loader's own steady steps",
+        (false, true) => "time of this loader's own loops per step",
+        (true, false) => "mean of the steady steps",
         (false, false) => "time of the whole window per step",
-        (false, true) => "time of the whole window per step, but for what was compiled and loaded",
+    };
+    let mean = match (without.but.compiling, without.but.starting) {
+        (false, false) => mean.to_owned(),
+        (true, false) => format!("{mean}, but for what was compiled and loaded"),
+        (false, true) => format!("{mean}, but for the start of its workers"),
+        (true, true) => {
+            format!("{mean}, but for the start of its workers and what was compiled and loaded")
+        }
     };
     let pipelined = facts.pipelined_step().filter(|_| without.steady);
     // Where every batch is ready, no time is left in next(), whatever else that is charged to.
@@ -72,7 +79,11 @@ pub(crate) fn worth(
                     }),
                     None => String::new(),
                 };
-                format!("{}{open}; {mean}", with(workers, have))
+                let kept = match facts.keep {
+                    true => ", kept from one epoch to the next",
+                    false => "",
+                };
+                format!("{}{kept}{open}; {mean}", with(workers, have))
             };
             (step < without.step).then(|| (step, with(workers, facts.have)))
         });
@@ -121,6 +132,7 @@ pub(crate) fn once(findings: &mut [Finding]) {
 fn with(workers: u64, have: u64) -> String {
     let word = if workers == 1 { "worker" } else { "workers" };
     match have {
+        have if have == workers => format!("{WITH}the {workers} {word} that there are"),
         0 => format!("{WITH}{workers} {word}"),
         have => format!("{WITH}{workers} {word} instead of {have}"),
     }

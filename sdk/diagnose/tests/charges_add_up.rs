@@ -31,6 +31,13 @@ enum What {
     Forward,
 }
 
+impl What {
+    /// Whether it is a call of a loader.
+    fn calls(self) -> bool {
+        !matches!(self, What::Metrics | What::Checkpoint | What::Forward)
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Event {
     trainer: usize,
@@ -137,7 +144,28 @@ fn account(
     let (start, first, last) = stretch(trainer)?;
     let others = (0..2).filter_map(stretch).map(|(_, other, _)| other);
     let successors = others.filter(|&other| other >= last && other > first);
-    Some((start, successors.min().unwrap_or(END).min(END)))
+    let until = until(steps, complete, events);
+    Some((start, successors.min().unwrap_or(END).min(until)))
+}
+
+/// The end of the window: where each thread's last call of its loader ended an epoch, that of all of them.
+fn until(steps: &[(usize, u64, u64)], complete: &dyn Fn(usize) -> bool, events: &[Event]) -> u64 {
+    let calls = |trainer: usize| {
+        let of = move |e: &&Event| e.trainer == trainer && e.what.calls();
+        events.iter().filter(of)
+    };
+    let ended = |trainer: usize| {
+        let last = calls(trainer).max_by_key(|e| (e.end.min(END), e.start));
+        last.is_none_or(|last| matches!(last.what, What::EpochEnd))
+    };
+    let cut = |i: usize| steps[i].2 >= END && !complete(i);
+    let none = calls(0).chain(calls(1)).next().is_none();
+    if none || !(ended(0) && ended(1)) || (0..steps.len()).any(cut) {
+        return END;
+    }
+    let steps = steps.iter().filter(|step| step.1 < END).map(|step| step.2);
+    let calls = calls(0).chain(calls(1)).map(|e| e.end);
+    steps.chain(calls).max().unwrap_or(END).min(END)
 }
 
 /// Charges nanosecond by nanosecond.

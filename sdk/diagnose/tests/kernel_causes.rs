@@ -202,7 +202,7 @@ fn busy_workers_with_free_cpus_are_too_few_and_the_number_is_predicted() {
     assert!(
         report
             .to_string()
-            .contains("1: 20.0 ms, 2: 10.0 ms, 3: 8.00 ms; more take the")
+            .contains("1: 20.0 ms, 2: 10.0 ms, 3: 8.00 ms; more are slower")
     );
 }
 

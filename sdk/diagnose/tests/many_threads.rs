@@ -114,22 +114,31 @@ fn times(threads: u32) -> [Duration; 4] {
     [written, read, diagnosed, annotated]
 }
 
+/// The least that each took, of so many rounds at most: others that use the machine make them longer only.
+const ROUNDS: usize = 4;
+
 #[test]
 fn the_time_grows_as_the_number_of_threads() {
-    let measured = [10_000, 40_000].map(|threads| {
-        let times = times(threads);
-        let [written, read, diagnosed, annotated] = times;
-        println!(
-            "{threads} threads: written in {written:.2?}, read in {read:.2?}, diagnosed in \
-             {diagnosed:.2?}, annotated in {annotated:.2?}"
-        );
-        times
-    });
-    // Writing is not the diagnosis's.
-    for (few, many) in measured[0].iter().zip(&measured[1]).skip(1) {
-        // Four times as many: a quadratic part would take sixteen times as long. The machine is noisy.
-        assert!(*many < 10 * *few, "{few:?}, then {many:?}");
+    let (mut few, mut many) = ([Duration::MAX; 4], [Duration::MAX; 4]);
+    // Four times as many: a quadratic part would take sixteen times as long. Writing is not the diagnosis's.
+    let grow = |few: [Duration; 4], many: [Duration; 4]| {
+        let mut both = few.into_iter().zip(many).skip(1);
+        both.any(|(few, many)| many >= 10 * few)
+    };
+    for _ in 0..ROUNDS {
+        for (least, threads) in [(&mut few, 10_000), (&mut many, 40_000)] {
+            for (least, time) in least.iter_mut().zip(times(threads)) {
+                *least = time.min(*least);
+            }
+        }
+        if !grow(few, many) {
+            break;
+        }
     }
+    println!(
+        "written, read, diagnosed and annotated in {few:.2?}, four times as many in {many:.2?}"
+    );
+    assert!(!grow(few, many), "{few:?}, then {many:?}");
 }
 
 fn of_id(report: &Report, tid: u32) -> Vec<(&str, Option<u32>, Option<u64>, u64)> {

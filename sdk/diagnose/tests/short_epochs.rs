@@ -192,11 +192,8 @@ fn a_worker_for_each_batch_is_advised_and_none_that_gains_nothing() {
         );
         let sooner = format!("The others come sooner with {set} instead of 4: a step of 153 ms");
         assert!(first.remedy.contains(&sooner), "{report}");
-        assert_eq!(
-            first.remedy.contains("persistent_workers=True"),
-            pytorch,
-            "{report}"
-        );
+        // It takes no time to start and end them.
+        assert!(!first.remedy.contains("persistent_workers"), "{report}");
 
         // Both compare the same steps: all of them.
         assert_eq!(first.step_ns, limit.step_ns, "{report}");

@@ -173,6 +173,8 @@ pub mod arg {
     pub const FRAMEWORK: &str = "framework";
     /// True where the loader keeps its workers from one epoch to the next, as it was told to.
     pub const PERSISTENT: &str = "persistent_workers";
+    /// Workers that the loader has, as it was told: more than make batches where an epoch has fewer.
+    pub const NUM_WORKERS: &str = "num_workers";
     /// Batches that each worker of the loader may have ahead of the trainer, as it was told.
     pub const PREFETCH: &str = "prefetch_factor";
     /// True where the loader's data set is iterated, not indexed: each worker iterates a copy of it.

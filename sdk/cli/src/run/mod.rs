@@ -59,14 +59,17 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let mut beside = sidecar::start(usable, job.pid(), &parts);
     let counters = counters::start(&parts, job.pid(), start);
     job.go_on(|| beside.is_over());
-    let ended = job.wait(&parts)?;
+    let ended = Ended {
+        code: job.wait(&parts)?,
+        at: MonotonicClock::read(),
+    };
     counters.finish();
     let mut notes = Vec::new();
     notes.extend(beside.finish());
     if start::was_refused(parts.folder()) {
         // It said why itself. There is nothing to report on.
         parts.remove();
-        return Ok(ExitCode::from(ended));
+        return Ok(ExitCode::from(ended.code));
     }
     notes.extend(hook.absent(args));
     // Whatever happens from here on, the job's own end is what the caller gets to see.
@@ -76,7 +79,14 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     } else {
         parts.remove();
     }
-    Ok(ExitCode::from(ended))
+    Ok(ExitCode::from(ended.code))
+}
+
+/// The end of the job.
+#[derive(Clone, Copy)]
+struct Ended {
+    code: u8,
+    at: MonoTime,
 }
 
 /// What there still is of a recording of which no trace was made, and what to do with it.
@@ -101,16 +111,15 @@ fn what_is_left(parts: &Path, job: &left::Job) -> String {
 fn report(
     parts: &Parts,
     job: &left::Job,
-    (ended, notes): (u8, Vec<String>),
+    (ended, notes): (Ended, Vec<String>),
     output: &Path,
     force: bool,
 ) -> anyhow::Result<()> {
     let start = MonoTime::from_nanos(job.start);
-    let mut trace = parts.join(
-        &job.name,
-        (job.pid, Some(ended)),
-        (start, MonotonicClock::read()),
-    )?;
+    let mut trace = parts.join(&job.name, (job.pid, Some(ended.code)), (start, ended.at))?;
+    // What was recorded until the recorders ended too is no time of the job.
+    let end = ended.at.in_trace(trace.meta.start_mono);
+    trace.meta.end = trace.meta.end.min(end);
     trace.meta.notes.extend(notes);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);

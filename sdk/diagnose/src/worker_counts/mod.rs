@@ -3,6 +3,7 @@
 use crate::pipeline::{Order, Pipeline};
 use crate::recorded::{self, Making};
 use crate::report::WorkerCount;
+use crate::turnover::Turnover;
 use gpustall_trace::Nanos;
 
 mod reached;
@@ -41,6 +42,8 @@ pub(crate) struct Costs<'a> {
     /// So many of them where epochs are short: steps are then those of a whole epoch, with the wait for its
     /// first batch.
     pub(crate) short: Option<u64>,
+    /// What it takes to start and end workers with each epoch, where epochs are short and that is known.
+    pub(crate) turnover: Option<Turnover>,
     /// How many of them may wait for the trainer.
     pub(crate) queue: Queue,
     /// What batches wait for a disk.
@@ -162,6 +165,14 @@ impl Costs<'_> {
         (all / u128::from(batches)) as u64
     }
 
+    /// What it takes to start and end so many workers with each epoch, for each of its batches.
+    fn turnover(&self, workers: u64) -> u64 {
+        let both = self.turnover.zip(self.short);
+        both.map_or(0, |(turnover, batches)| {
+            turnover.of_a_step(workers, batches)
+        })
+    }
+
     /// So many workers, of which each takes that long for a batch.
     fn count(&self, workers: u64, unhindered: Nanos) -> WorkerCount {
         let trainers = self.trainers.max(1);
@@ -190,7 +201,7 @@ impl Costs<'_> {
         }
         WorkerCount {
             workers,
-            predicted_step_ns: step,
+            predicted_step_ns: step.saturating_add(self.turnover(workers)),
             at_most_step_ns: None,
             cpus_are_the_limit: cpus > making && cpus > self.rest.get(),
         }

@@ -72,7 +72,11 @@ impl Costs<'_> {
         let step = match count.workers {
             workers if workers == reached.workers => reached.step.get(),
             workers if workers < reached.workers => fewer,
-            _ if !slower => step.max(reached.least.get()).min(reached.step.get()),
+            workers if !slower => {
+                let more = self.turnover(workers) - self.turnover(reached.workers);
+                let least = reached.least.get().saturating_add(more);
+                step.max(least).min(reached.step.get())
+            }
             _ => step,
         };
         WorkerCount {

@@ -17,6 +17,7 @@ fn costs(unhindered: u64, cpu: u64, cpus: u32) -> Costs<'static> {
         batches: 10_000,
         recorded: &[],
         short: None,
+        turnover: None,
         queue: Queue::Shared(100),
         reading: None,
         reached: None,

@@ -16,7 +16,7 @@ impl WorkerCount {
 }
 
 /// The counts at which the prediction changes, in words: `1: 40.2 ms, 2: 20.1 ms, 4 and more: 10.0
-/// ms`; or, where more of them are worse again, `4: 10.0 ms; more take the trainer's CPU, 8: 12.0 ms`.
+/// ms`; or, where more of them are worse again, `4: 10.0 ms; more are slower, 8: 12.0 ms`.
 pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     const SHOWN: usize = 5;
     let enough = within(counts, NO_SHORTER);
@@ -50,11 +50,7 @@ pub(crate) fn in_words(counts: &[WorkerCount]) -> String {
     };
     if slower(enough) {
         words.push(format!("{}: {}", enough + 1, time(enough)));
-        let more = format!(
-            "; more take the trainer's CPU, {}: {}",
-            last + 1,
-            time(last)
-        );
+        let more = format!("; more are slower, {}: {}", last + 1, time(last));
         return words.join(", ") + &more;
     }
     let open = counts

@@ -13,7 +13,9 @@ impl Job {
             if !self.ops.iter().any(|op| op.device == device) {
                 continue;
             }
-            for t in self.trainer().steps[0].span.0..self.host.end {
+            let operated = self.ops.iter().map(|op| op.span.1).max().unwrap_or(0);
+            let until = self.host.until().max(operated).min(self.host.end);
+            for t in self.trainer().steps[0].span.0..until {
                 let cause = self.cause(device, t);
                 *charges.entry(cause.to_string()).or_default() += UNIT;
             }

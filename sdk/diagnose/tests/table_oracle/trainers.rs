@@ -1,6 +1,6 @@
 //! The table without a device: which row matches for a thread in a unit of time.
 
-use super::host::{Run, Step, Trainer, UNIT};
+use super::host::{Call, Run, Step, Trainer, UNIT};
 use super::scheduler::{On, State};
 use super::{Charges, Span, holds};
 use gpustall_diagnose::MAX_UNRECORDED;
@@ -35,7 +35,28 @@ impl Run {
         let steps = self.trainers.iter().flat_map(|trainer| &trainer.steps);
         let complete = steps.filter(|step| self.complete(step));
         let start = complete.map(|step| step.span.0).min().unwrap_or(self.end);
-        (start..self.end).filter(|&t| !self.paused(t)).collect()
+        (start..self.until()).filter(|&t| !self.paused(t)).collect()
+    }
+
+    /// The end of the window: of the recording, or of the last loop if each is known to have ended.
+    pub fn until(&self) -> u64 {
+        let steps = || self.trainers.iter().flat_map(|trainer| &trainer.steps);
+        let waits = || self.trainers.iter().flat_map(|trainer| &trainer.waits);
+        let cut = |step: &Step| !self.complete(step) && step.span.1 >= self.end;
+        let ended = self.trainers.iter().all(|trainer| {
+            let last = trainer
+                .waits
+                .iter()
+                .max_by_key(|wait| (wait.span.1, wait.span.0));
+            last.is_none_or(|last| last.call == Call::Last && !last.unfinished)
+        });
+        if steps().any(cut) || !ended || waits().next().is_none() {
+            return self.end;
+        }
+        let ends = steps()
+            .map(|step| step.span.1)
+            .chain(waits().map(|wait| wait.span.1));
+        ends.max().map_or(self.end, |last| last.min(self.end))
     }
 
     fn account(&self, trainer: &Trainer) -> Option<Span> {
@@ -53,7 +74,7 @@ impl Run {
         let hangs = trainer.waits.iter().any(|wait| wait.unfinished);
         match successors.min().filter(|_| !hangs) {
             Some(first) => Some((start, first)),
-            None => Some((start, self.end)),
+            None => Some((start, self.until())),
         }
     }
 

@@ -117,13 +117,13 @@ impl Run {
     fn together(&self, workers: &[u32]) -> u64 {
         let from = self.window().first().copied().unwrap_or(self.end);
         let there = |tid: u32| {
-            let mut busy = (from..self.end).filter(|&t| self.in_stage(tid, t));
+            let mut busy = (from..self.until()).filter(|&t| self.in_stage(tid, t));
             let first = busy.next();
             first.map(|first| (first, busy.next_back().unwrap_or(first) + 1))
         };
         let there: Vec<_> = workers.iter().filter_map(|&tid| there(tid)).collect();
         let count = |t: u64| there.iter().filter(|&&span| holds(span, t)).count() as u64;
-        let time = |least: u64| (from..self.end).filter(|&t| count(t) >= least).count();
+        let time = |least: u64| (from..self.until()).filter(|&t| count(t) >= least).count();
         let counts = (1..=there.len() as u64).rev();
         let mut enough = counts.filter(|&least| time(least) * 10 >= time(1));
         enough.next().unwrap_or(0)

@@ -155,6 +155,7 @@ mod tests {
                 dataset: "Rows".to_owned(),
                 of: (*data).to_owned(),
                 persistent_workers: false,
+                num_workers: 0,
                 prefetch_factor: None,
                 iterable: false,
             };

@@ -50,6 +50,8 @@ pub(super) struct LoaderInfo {
     /// What it reads, and in which order: alike if it is the same data set and sampler.
     pub(super) of: String,
     pub(super) persistent_workers: bool,
+    /// 0 if the thread that takes batches makes them.
+    pub(super) num_workers: u64,
     /// Batches that each worker may have ahead; `None` without workers.
     pub(super) prefetch_factor: Option<u64>,
     /// Whether the data set is an IterableDataset.

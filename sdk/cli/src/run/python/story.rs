@@ -67,6 +67,9 @@ pub(super) fn trace(
         loaders: names,
         kinds,
         keep: those(trainer, |loader| loader.persistent_workers),
+        workers: (trainer.loaders.values())
+            .map(|loader| (loader.number, loader.num_workers))
+            .collect(),
         prefetch: (trainer.loaders.values())
             .filter_map(|loader| Some((loader.number, loader.prefetch_factor?)))
             .collect(),
@@ -124,6 +127,8 @@ pub(super) struct Story {
     kinds: Kinds,
     /// Loaders that keep their workers.
     keep: BTreeSet<u32>,
+    /// How many workers loaders have.
+    workers: BTreeMap<u32, u64>,
     /// Batches that each worker of these may have ahead.
     prefetch: BTreeMap<u32, u64>,
     /// Loaders whose data set is an IterableDataset.
@@ -221,6 +226,9 @@ impl Story {
             args.push((arg::STEP, Value::U64(step)));
             if self.keep.contains(&of.info.loader) {
                 args.push((arg::PERSISTENT, Value::Bool(true)));
+            }
+            if let Some(&workers) = self.workers.get(&of.info.loader).filter(|&&n| n > 0) {
+                args.push((arg::NUM_WORKERS, Value::U64(workers)));
             }
             if let Some(&batches) = self.prefetch.get(&of.info.loader) {
                 args.push((arg::PREFETCH, Value::U64(batches)));
