@@ -44,7 +44,7 @@ const END: &str = "more workers do not help: the end of an epoch takes the time.
     persistent_workers=True if the workers are stopped there; else look at what the data set does after \
     its last item.";
 
-const END_OF_WORKERS: &str = "more workers do not help: they are ended in the next() that ends an epoch, and \
+const END_OF_WORKERS: &str = "more workers do not help: they are ended with each epoch, and \
     waited for one after the other.";
 
 const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
