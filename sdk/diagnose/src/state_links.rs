@@ -178,6 +178,9 @@ fn memory(timeline: &Timeline<'_>, sums: &StateSums) -> String {
     parts.join("; ")
 }
 
+/// Of fewer samples than this it is not said what share a function has of them.
+pub(crate) const MIN_SAMPLES: u64 = 5;
+
 /// The functions that ran, of those that were sampled.
 fn functions(timeline: &Timeline<'_>, sums: &StateSums) -> String {
     functions_of(timeline, sums, |_| true)
@@ -199,7 +202,7 @@ fn functions_of(
     let share = |n: u64| percent(n as f64 / all.max(1) as f64);
     let one = |&(name, n): &(&str, u64)| format!("{} {}", short(name), share(n));
     let named: Vec<String> = functions.iter().take(MAX_FUNCTIONS).map(one).collect();
-    match named.is_empty() {
+    match named.is_empty() || all < MIN_SAMPLES {
         true => String::new(),
         false => format!("{} of {all} samples", named.join(", ")),
     }

@@ -2,7 +2,7 @@
 
 use crate::report::{Function, Process, Thread, Usage, WorstOff};
 use crate::rules::ThreadState;
-use crate::state_links::blocked_in;
+use crate::state_links::{MIN_SAMPLES, blocked_in};
 use crate::stats::round_share;
 use crate::threads::{Lane, Totals, Turn, tid_of};
 use crate::timeline::Timeline;
@@ -214,6 +214,9 @@ fn worst(timeline: &Timeline<'_>, turn: &Turn<'_>) -> Option<WorstOff> {
 }
 
 fn functions(timeline: &Timeline<'_>, turn: &Turn<'_>) -> Vec<Function> {
+    if (turn.samples().len() as u64) < MIN_SAMPLES {
+        return Vec::new();
+    }
     let mut counts: BTreeMap<(Option<Symbol>, Symbol), u64> = BTreeMap::new();
     for sample in turn.samples() {
         *counts.entry((sample.class, sample.function)).or_default() += 1;

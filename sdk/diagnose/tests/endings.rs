@@ -99,7 +99,8 @@ fn a_call_that_the_run_went_on_after_is_no_part_of_the_data_wait_that_the_verdic
         }
     });
     // 115 ms of 1.15 s.
-    let verdict = "10 % of the window is data wait; main waits in next()";
+    let verdict =
+        "10 % of the window is data wait, beside calls that failed (78 %); main waits in next()";
     assert!(report.verdict.contains(verdict), "{report}");
 }
 
@@ -252,4 +253,11 @@ fn of_two_faults_alike_the_one_that_stands_below_the_verdict_is_no_note() {
     });
     let text = report.to_string();
     assert_eq!(text.matches("KeyError").count(), 2, "{text}");
+}
+
+#[test]
+fn the_call_in_which_the_run_ended_is_no_part_of_the_waits_in_the_verdict() {
+    let report = interrupted(5_000, 200_000, |_, _, _| {});
+    let verdict = "mlp: 21 % of the window is data wait, beside the call in which the run ended (44 %); main waits";
+    assert!(report.verdict.starts_with(verdict), "{report}");
 }

@@ -5,7 +5,7 @@ mod common;
 use common::Builder;
 use common::kernel::{Off, blocked, preempted};
 use common::planted::{END, START, STEP, STEPS, WAIT, healthy, run, share};
-use gpustall_diagnose::{Cause, diagnose};
+use gpustall_diagnose::{Cause, Report, diagnose};
 use gpustall_trace::TrackId;
 use gpustall_trace::vocab::cat;
 
@@ -218,25 +218,39 @@ fn waits_that_no_cause_alone_makes_a_finding_are_one_together() {
     assert_eq!(found, [(Cause::DataLock, Some("more"))], "{report}");
 }
 
-#[test]
-fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
+/// Of `sampled` steps the host's work between the phases has a sample.
+fn between_phases(sampled: u64) -> Report {
     let mut b = Builder::new();
     let main = b.thread(100, "main");
     for step in 0..STEPS {
         let at = START + step * STEP;
         b.step("train", 0, step, 100, (at, at + STEP));
         b.phase(main, "forward", (at, at + 6_000));
-        b.sample(100, "user", "augment", at + 10_000);
+        if step < sampled {
+            b.sample(100, "user", "augment", at + 10_000);
+        }
         b.phase(main, "backward", (at + 11_000, at + STEP));
     }
     // What follows, a validation that marks nothing, is none.
     b.watch(100, (0, END + 50_000), &[]);
-    let report = diagnose(&b.build(END + 50_000));
+    diagnose(&b.build(END + 50_000))
+}
+
+#[test]
+fn work_between_marked_phases_is_the_hosts_and_its_functions_are_named() {
+    let report = between_phases(STEPS);
     assert_eq!(report.charges_ns["host.compute"], STEPS * 5_000_000);
     let finding = &report.findings[0];
     assert_eq!(finding.chain[0].what, "between the marked phases");
     assert_eq!(finding.chain[1].evidence, "augment 100 % of 40 samples");
     assert!(finding.remedy.contains("between the phases"));
+}
+
+#[test]
+fn few_samples_say_nothing_of_shares() {
+    let told = |sampled: u64| between_phases(sampled).to_string().contains("augment");
+    assert!(told(5));
+    assert!(!told(4));
 }
 
 #[test]

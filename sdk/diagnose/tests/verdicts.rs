@@ -201,3 +201,24 @@ fn what_a_worker_does_before_its_first_batch_is_no_nothing() {
                    sleep (hrtimer_nanosleep)";
     assert!(report.verdict.ends_with(verdict), "{report}");
 }
+
+#[test]
+fn what_is_lost_in_one_stall_was_lost_once() {
+    // Forty steps, of which `slow` wait for 40 ms.
+    let of = |slow: u64| {
+        let mut b = Builder::new();
+        let main = b.thread(100, "main");
+        let mut at = 100_000;
+        for step in 0..40 {
+            let wait = if step < slow { 40_000 } else { 50 };
+            let end = at + wait + 5_000;
+            b.step("train", 0, step + 1, 100, (at, end));
+            b.wait(main, "train", (0, step + 1), None, (at, at + wait));
+            at = end;
+        }
+        diagnose(&b.build(at)).verdict
+    };
+    let once = "mlp: 17 % of the window is data wait, once (40.0 ms in epoch 0 step 1); main waits in next()";
+    assert!(of(1).starts_with(once), "{}", of(1));
+    assert!(!of(2).contains("once"), "{}", of(2));
+}

@@ -65,11 +65,21 @@ pub(crate) fn verdict(
         None => name,
     };
     if let Some((finding, share)) = main(report, beside.cut_off) {
+        let cut = Severity::of(beside.cut_off).filter(|_| finding.cause.is_batch());
+        let ended = report.faults.iter().all(|fault| fault.ended_run);
+        let what = match ended {
+            true => "the call in which the run ended",
+            false => "calls that failed",
+        };
+        let cut = cut.map_or(String::new(), |_| {
+            format!(", beside {what} ({})", percent(beside.cut_off))
+        });
         return format!(
-            "{name}{} of the window is {}{}; {}",
+            "{name}{} of the window is {}{}{}{cut}; {}",
             percent(share),
             noun(finding.cause),
             at_loader(report, finding),
+            once(finding, share).unwrap_or_default(),
             path::path(finding, has_device(report))
         );
     }
@@ -126,6 +136,23 @@ fn main(report: &Report, cut_off: f64) -> Option<(&Finding, f64)> {
     };
     let main = same().max_by_key(of_loader)?;
     Some((main, share(&main)))
+}
+
+/// What has at least this share of what is lost in one stall happened once.
+const ONCE: f64 = 0.9;
+
+/// When it was, where nearly all of a share of the window is lost once: `, once (171 ms in epoch 0 step 0)`.
+fn once(finding: &Finding, share: f64) -> Option<String> {
+    let worst = finding.worst.first()?;
+    let whole = share / finding.share.max(f64::MIN_POSITIVE) * finding.lost_ns as f64;
+    if (worst.lost_ns as f64) < whole * ONCE {
+        return None;
+    }
+    let place = match worst.epoch.zip(worst.step) {
+        Some((epoch, step)) => format!("in epoch {epoch} step {step}"),
+        None => format!("at {}", Nanos::new(worst.start_ns)),
+    };
+    Some(format!(", once ({} {place})", Nanos::new(worst.lost_ns)))
 }
 
 /// Whether both are waits for batches, or of one cause.
