@@ -337,9 +337,9 @@ fn the_exception_that_ends_a_program_is_told() {
         let folder = folder();
         let program = format!(
             "\
-import atexit, json, sys
+import atexit, json, os, pickle, sys
 from gpustall_hook import exits, failures, marks
-exits.patch()
+exits.patch(); assert pickle.loads(pickle.dumps([sys.exit, os._exit])) == [sys.exit, os._exit]
 marks.mark(marks.SAMPLED, 1, 2)
 def show():
     lines = [json.loads(line) for line in open(marks._stem + '.details')]

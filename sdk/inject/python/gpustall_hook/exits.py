@@ -43,6 +43,8 @@ def _marked(leave, name, then):
             raise
 
     marked._gpustall = True
+    # It is pickled by its name.
+    marked.__module__, marked.__qualname__ = name.split(".")
     return marked
 
 
