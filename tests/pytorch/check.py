@@ -30,6 +30,9 @@ CASES = {
     "fails-in-process": ["--fails"],
     "fails-in-a-worker": ["--workers", "2", "--fails"],
     "worker-killed": ["--workers", "2", "--dies"],
+    "worker-exits": ["--workers", "2", "--exits"],
+    "stops-in-process": ["--stops"],
+    "stops-in-a-worker": ["--workers", "2", "--stops"],
     "leaves": ["--workers", "2", "--leaves"],
     "leaves-persistent": ["--workers", "2", "--leaves", "--persistent"],
     "thread": ["--workers", "2", "--thread"],
@@ -42,6 +45,12 @@ FAULTS = {
     "fails-in-process": r"next\(\) raised ValueError: this item cannot be read for batch \d, counted from 0",
     "fails-in-a-worker": r"worker-\d raised ValueError: this item cannot be read in get of batch \d, "
     "counted from 0",
+    # PyTorch looks every 5 s.
+    "worker-exits": r"worker-0 exited with code 0 in get, after 1 batch; PyTorch noticed it \d\.\d+ s later",
+    "stops-in-process": r"next\(\) raised StopIteration: this item cannot be read in get of batch \d, counted "
+    "from 0, which ended the loop early, as the end of the data would",
+    "stops-in-a-worker": r"worker-\d raised StopIteration: this item cannot be read in get of batch \d, counted "
+    "from 0, which ended the loop early, as the end of the data would",
     "worker-killed": r"worker-0 was killed by SIGKILL in get, after 1 batch \(out of memory\? see dmesg\)",
 }
 
@@ -181,8 +190,16 @@ def check_pattern(gpustall, name, folder):
     assert len(cut) == truth.get("cut", 0), cut
     faults = [event for event in events if event.get("cat") == "fault"]
     ended = [fault for fault in faults if fault["args"].get("ended_run")]
-    assert len(ended) == (name in ("interrupted", "raises")), faults
-    assert faults == ended or name == "raises", faults
+    assert len(ended) == (name in ("interrupted", "exits", "quits", "raises")), faults
+    assert faults == ended or name in ("raises", "thread_raises"), faults
+    told = [fault["args"]["message"] for fault in faults if name in ("exits", "quits", "thread_raises")]
+    place = r"at ends\.py:\d+"
+    known = {
+        "exits": [rf"os\._exit\(7\) {place}"],
+        "quits": [rf"sys\.exit\('no such column'\) {place}"],
+        "thread_raises": ["RuntimeError: the log is gone"],
+    }.get(name, [])
+    assert len(told) == len(known) and all(map(re.fullmatch, known, told)), faults
     return f"{len(batches)} batches, {len(arrows)} from workers, {len(train)} steps, {loaders}"
 
 

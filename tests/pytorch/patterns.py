@@ -8,7 +8,9 @@ each batch, which thread took it and what for; how many steps that makes, and ho
 
 import sys
 
-from ways.ends import exits, forks, interrupted, other_path, raises, ranks
+from ways.ends import (
+    exits, forks, goes_on, interrupted, other_path, quits, raises, ranks, thread_raises,
+)
 from ways.libraries import accelerate, lightning, stateful, stateful_workers, timm
 from ways.loaders import anew, comprehension, factory
 from ways.loops import cycle, nested, one_each, restarts, samplers, two_at_once
@@ -24,7 +26,7 @@ PATTERNS = [
     accelerate, timm, lightning, stateful, stateful_workers,
     cycle, one_each, restarts, nested, samplers, two_at_once,
     optimizers, compiled, profiled,
-    interrupted, exits, forks, other_path, ranks, raises,
+    interrupted, exits, quits, goes_on, forks, other_path, ranks, raises, thread_raises,
 ]
 
 if __name__ == "__main__":

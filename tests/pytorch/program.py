@@ -17,19 +17,21 @@ ITEMS, BATCH = 60, 10
 class Rows(Dataset):
     """Items that say who made them."""
 
-    def __init__(self, fails_at=None, dies_at=None):
+    def __init__(self, fails_at=None, dies_at=None, error=ValueError, dies=None):
         self.fails_at = fails_at
         self.dies_at = dies_at
+        self.error = error
+        self.dies = dies
 
     def __len__(self):
         return ITEMS
 
     def __getitem__(self, index):
         if index == self.fails_at:
-            raise ValueError("this item cannot be read")
+            raise self.error("this item cannot be read")
         if index == self.dies_at:
             time.sleep(1)
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.dies()
         return torch.full((8,), float(index)), os.getpid()
 
 
@@ -42,6 +44,14 @@ class Stream(IterableDataset):
         # Not the same for all workers.
         for index in range(first, ITEMS - 25 * first, step):
             yield torch.full((8,), float(index)), os.getpid()
+
+
+def killed():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exits():
+    os._exit(0)
 
 
 def loader(args, dataset, shuffle):
@@ -71,6 +81,8 @@ def main():
     parser.add_argument("--stream", action="store_true")
     parser.add_argument("--fails", action="store_true")
     parser.add_argument("--dies", action="store_true", help="a worker is killed in each epoch")
+    parser.add_argument("--exits", action="store_true", help="a worker exits in each epoch, with code 0")
+    parser.add_argument("--stops", action="store_true", help="an item raises StopIteration")
     parser.add_argument("--leaves", action="store_true", help="leave each loop after 3 batches")
     parser.add_argument("--thread", action="store_true", help="train on a thread")
     parser.add_argument("--by-hand", action="store_true", help="train without a loader")
@@ -99,9 +111,12 @@ def main():
             yield rows
 
     def train():
-        dataset = Rows(35 if args.fails else None, 25 if args.dies else None)
-        # The batch of the item that kills its worker is the third one.
-        trains = loader(args, Stream() if args.stream else dataset, not args.dies)
+        fails_at = 35 if args.fails or args.stops else None
+        dies_at = 25 if args.dies or args.exits else None
+        error = StopIteration if args.stops else ValueError
+        dataset = Rows(fails_at, dies_at, error, killed if args.dies else exits)
+        # The batch of the item that ends its worker is the third one.
+        trains = loader(args, Stream() if args.stream else dataset, dies_at is None)
         validates = loader(args, Rows(), False)
         model = torch.nn.Linear(8, 1)
         optimizer = torch.optim.Adam(model.parameters())

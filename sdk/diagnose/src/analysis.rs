@@ -165,7 +165,7 @@ pub(crate) fn report(trace: &Trace) -> Report {
     let handed_on = handed_on(timeline, window, trainers).filter(|_| devices.is_empty());
     report.notes.extend(handed_on.as_ref().map(HandedOn::note));
     let handed_on = handed_on.filter(|of| !of.watched);
-    report.ended = ending::ending(&report.faults, trace.meta.exit_code);
+    report.ended = ending::ending(&report.faults, trace.meta.exit_code, report.finished);
     let beside = Beside {
         handed_on,
         cut_off,

@@ -70,6 +70,7 @@ impl Timeline<'_> {
     }
 
     fn foreign_wait(&mut self, slice: &Slice, in_process: Option<bool>) {
+        let span = self.clip(slice.span);
         self.waits.push(Wait {
             role: Role::Batch,
             track: slice.track,
@@ -85,10 +86,11 @@ impl Timeline<'_> {
             num_workers: None,
             prefetch: None,
             iterable: false,
-            span: self.clip(slice.span),
+            span,
             cpu: None,
             unfinished: false,
             failed: false,
+            until: span.end,
             first: false,
             annotated: true,
             aside: false,

@@ -46,8 +46,26 @@ pub(crate) fn walk(timeline: &Timeline<'_>, stall: &Stall) -> Vec<Piece> {
     }
 }
 
-/// What filled `parts` of a wait, in order. A thread that is in the sampler waits for nobody then.
+/// What filled `parts` of a wait, in order. A thread that stops other workers or is in the sampler waits for no
+/// batch then.
 pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
+    // Those of its own loop are stopped as that ends.
+    let stopped = match wait.role {
+        Role::EpochEnd => Vec::new(),
+        Role::EpochStart | Role::Batch => timeline.stopping.during(wait.track, parts),
+    };
+    if stopped.is_empty() {
+        return unstopped(timeline, wait, parts);
+    }
+    let own = Some(wait.track);
+    let mut pieces = whole(&stopped, PieceKind::StopWorkers, own, Edge::Observed);
+    pieces.extend(unstopped(timeline, wait, &without(parts, &stopped)));
+    pieces.sort_by_key(|piece| piece.span.start);
+    pieces
+}
+
+/// What filled parts of a wait in which no workers were stopped, in order.
+fn unstopped(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
     let sampled = timeline.sampling.during(wait.track, parts);
     if sampled.is_empty() {
         return unsampled(timeline, wait, parts);

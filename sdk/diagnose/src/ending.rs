@@ -24,8 +24,8 @@ const SIGTERM: u8 = 15;
 const INTERRUPT: &str = "KeyboardInterrupt";
 
 /// What the sentence says: who, what, when, and with which exit code. Empty where nothing is known to have gone
-/// wrong at the end.
-pub(crate) fn ending(faults: &[Fault], exit: Option<u8>) -> String {
+/// wrong at the end. `whole`: nothing that was recorded is missing in the file.
+pub(crate) fn ending(faults: &[Fault], exit: Option<u8>, whole: bool) -> String {
     // A program that ends without an error has dealt with what went wrong before.
     if exit == Some(0) {
         return String::new();
@@ -43,7 +43,11 @@ pub(crate) fn ending(faults: &[Fault], exit: Option<u8>) -> String {
         (Some(fault), Some(code)) => {
             format!("the run {how}, {}; {}", told(fault), exited(code))
         }
-        (None, Some(code)) => format!("the run {how}: {}{}", exited(code), why(faults, code)),
+        (None, Some(code)) => format!(
+            "the run {how}: {}{}",
+            exited(code),
+            why(faults, code, whole)
+        ),
         (None, None) => String::new(),
     }
 }
@@ -54,11 +58,14 @@ pub(crate) fn chosen(faults: &[Fault]) -> Option<usize> {
 }
 
 /// What may be why, where no fault is known to have ended the run. Whoever sends an interrupt knows why.
-fn why(faults: &[Fault], code: u8) -> String {
+fn why(faults: &[Fault], code: u8, whole: bool) -> String {
     match (signal(code), faults.last()) {
         (Some(SIGINT | SIGTERM), _) => String::new(),
         (_, Some(fault)) => format!("; what had gone wrong last: {}", told(fault)),
         (Some(SIGKILL), None) => "; out of memory? see dmesg".to_owned(),
+        (_, None) if !whole => {
+            "; what was recorded of why may be in the part of the file that is damaged".to_owned()
+        }
         (_, None) => "; nothing recorded says why".to_owned(),
     }
 }
@@ -121,43 +128,58 @@ mod tests {
     fn the_end_is_told_with_who_what_when_and_the_exit() {
         let faults = [fault("worker-1 is late", false), fault("KeyError: 3", true)];
         assert_eq!(
-            ending(&faults, Some(1)),
+            ending(&faults, Some(1), true),
             "the run ended with an error, main at 3.41 s: KeyError: 3; exit code 1"
         );
         let of = [fault("KeyboardInterrupt", true)];
         assert_eq!(
-            ending(&of, Some(130)),
+            ending(&of, Some(130), true),
             "the run was interrupted, main at 3.41 s: KeyboardInterrupt; exit code 130 (128 + SIGINT)"
         );
         assert_eq!(
-            ending(&faults[1..], None),
+            ending(&faults[1..], None, true),
             "the run ended with an error, main at 3.41 s: KeyError: 3"
         );
     }
 
     #[test]
     fn an_exit_that_nothing_explains_is_told_too() {
-        assert_eq!(ending(&[], None), "");
-        assert_eq!(ending(&[fault("worker-1 is late", false)], Some(0)), "");
+        assert_eq!(ending(&[], None, true), "");
         assert_eq!(
-            ending(&[], Some(3)),
+            ending(&[fault("worker-1 is late", false)], Some(0), true),
+            ""
+        );
+        assert_eq!(
+            ending(&[], Some(3), true),
             "the run ended with an error: exit code 3; nothing recorded says why"
         );
         assert_eq!(
-            ending(&[], Some(137)),
+            ending(&[], Some(137), true),
             "the run was ended by a signal: exit code 137 (128 + SIGKILL); out of memory? see dmesg"
         );
         assert_eq!(
-            ending(&[fault("worker-1 is late", false)], Some(1)),
+            ending(&[fault("worker-1 is late", false)], Some(1), true),
             "the run ended with an error: exit code 1; what had gone wrong last: main at 3.41 s: worker-1 is late"
+        );
+    }
+
+    #[test]
+    fn of_a_file_that_is_damaged_it_is_not_said_that_nothing_was_recorded() {
+        assert_eq!(
+            ending(&[], Some(1), false),
+            "the run ended with an error: exit code 1; what was recorded of why may be in the part of the file \
+             that is damaged"
         );
     }
 
     #[test]
     fn a_run_that_ended_without_an_error_is_said_to_have_ended_with_none() {
         let faults = [fault("KeyError: 3", true)];
-        assert_eq!(ending(&faults, Some(0)), "");
-        assert_eq!(ending(&[fault("KeyboardInterrupt", true)], Some(0)), "");
+        assert_eq!(ending(&faults, Some(0), true), "");
+        assert_eq!(
+            ending(&[fault("KeyboardInterrupt", true)], Some(0), true),
+            ""
+        );
     }
 
     #[test]
@@ -172,7 +194,7 @@ mod tests {
             (128, "ended with an error: exit code 128"),
         ] {
             let told = format!("the run {told}; nothing recorded says why");
-            assert_eq!(ending(&[], Some(code)), told);
+            assert_eq!(ending(&[], Some(code), true), told);
         }
     }
 
@@ -181,17 +203,17 @@ mod tests {
         let old = [fault("worker-1 is late", false)];
         for faults in [&old[..], &[]] {
             assert_eq!(
-                ending(faults, Some(130)),
+                ending(faults, Some(130), true),
                 "the run was interrupted: exit code 130 (128 + SIGINT)"
             );
             assert_eq!(
-                ending(faults, Some(143)),
+                ending(faults, Some(143), true),
                 "the run was asked to end: exit code 143 (128 + SIGTERM)"
             );
         }
         let of = [fault("worker-0 was killed by SIGTERM", true)];
         assert_eq!(
-            ending(&of, Some(143)),
+            ending(&of, Some(143), true),
             "the run was asked to end, main at 3.41 s: worker-0 was killed by SIGTERM; exit code 143 (128 + SIGTERM)"
         );
     }

@@ -1,7 +1,7 @@
 //! What happens in a training job: steps, calls of loaders, phases.
 
 use gpustall_trace::vocab::kind;
-use gpustall_trace::{Interval, Nanos, Symbol, Tid, TrackId};
+use gpustall_trace::{Interval, Nanos, Symbol, Tid, TraceTime, TrackId};
 
 /// What a loader's batches are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -81,6 +81,9 @@ pub(crate) struct Wait {
     pub(crate) unfinished: bool,
     /// Whether it gave an error instead of a batch.
     pub(crate) failed: bool,
+    /// Of one that failed: until when it waited for a batch that could come. What went wrong may have been noticed
+    /// later, as PyTorch looks for workers that are gone every 5 s only.
+    pub(crate) until: TraceTime,
     /// Whether it is the first of its epoch.
     pub(crate) first: bool,
     /// Whether another profiler's annotation says so, rather than a slice of ours.

@@ -207,6 +207,7 @@ impl Run<'_> {
             share: sampled.share_of(lost),
             mean: mean(sampled, lengths.count),
         };
+        let stopping = tally.total(|kind| kind == PieceKind::StopWorkers);
         let contended = match cause {
             Cause::DataContended => {
                 runnable_share(&crew.workers).or(tally.runnable_share(on_worker))
@@ -247,6 +248,7 @@ impl Run<'_> {
             faults: self.faults(makers),
             slow_worker,
             sampled,
+            stopping: stopping.share_of(lost),
             crowded,
             rest: self.step_without_wait(makers, own.as_ref()),
             step: prediction.as_ref().map(|p| p.step),

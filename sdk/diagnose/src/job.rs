@@ -203,6 +203,8 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
     let proven = !lost_pipeline(timeline.trace);
     let hang = hang(timeline);
     let trace = timeline.trace;
+    let waits = timeline.waits.iter().filter(|wait| wait.unfinished);
+    let waiting: HashSet<TrackId> = waits.map(|wait| wait.track).collect();
     let open = |slice: &&Slice| {
         let thread = trace
             .track(slice.track)
@@ -211,6 +213,7 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
             && flag(&slice.args, timeline.names.key.unfinished)
             && Some(slice.cat) != timeline.names.cat.finding
             && Some(slice.cat) != timeline.names.cat.step
+            && !is_nobodys(timeline, slice, &waiting)
     };
     let mut open: Vec<&Slice> = trace.slices.iter().filter(open).collect();
     open.sort_by_key(|slice| slice.span.start);
@@ -229,6 +232,15 @@ pub(crate) fn unfinished(timeline: &Timeline<'_>, trainers: &[Trainer]) -> Vec<U
         }
     };
     open.into_iter().map(row).collect()
+}
+
+/// Whether it is a stage of a worker of whose batches nobody waits for any, as its loop is over or the job has ended:
+/// it goes with its worker, which stops in the middle of whatever it is in. `waiting`: who still waits.
+fn is_nobodys(timeline: &Timeline<'_>, slice: &Slice, waiting: &HashSet<TrackId>) -> bool {
+    let cat = Some(slice.cat);
+    let is_stage = cat == timeline.names.cat.data_get || cat == timeline.names.cat.data_collate;
+    let serves = timeline.serves.get(&slice.track);
+    is_stage && serves.is_some_and(|(_, taker)| !waiting.contains(taker))
 }
 
 /// How long a wait that did not end goes on at least to be a hang.

@@ -74,6 +74,7 @@ mod stages;
 mod state_links;
 mod stats;
 mod steps;
+mod stopping;
 mod taken;
 mod tally;
 mod text;

@@ -208,7 +208,7 @@ impl Chain<'_> {
             .stages
             .iter()
             .filter_map(|&stage| self.timeline.stages.get(stage));
-        let stages: Vec<&Stage> = stages.collect();
+        let stages: Vec<&Stage> = stages.filter(|stage| stage.whole).collect();
         let mut proof = Vec::new();
         if kind == PieceKind::Sampler {
             proof.push(

@@ -163,7 +163,7 @@ fn loader(
             read += spent.read;
             asked += spent.asked;
             tracks.insert(stage.track);
-            whole &= !stage.unfinished;
+            whole &= stage.whole;
         }
         if wait.annotated && wait.in_process == Some(true) && stages == Nanos::ZERO {
             // No stages are recorded: what the thread does in `next()` is making the batch.

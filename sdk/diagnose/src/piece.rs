@@ -27,6 +27,8 @@ pub enum PieceKind {
     HandOff,
     /// The waiting thread was in the loader's sampler, which draws the indices of batches.
     Sampler,
+    /// The waiting thread stopped the workers of an earlier loop.
+    StopWorkers,
     /// The waiting thread was in `next()`, in no recorded stage.
     Next,
     /// The `iter()` of a loader.
@@ -79,6 +81,7 @@ impl fmt::Display for PieceKind {
             PieceKind::Idle => "idle or unknown",
             PieceKind::HandOff => "hand-off",
             PieceKind::Sampler => "sampler",
+            PieceKind::StopWorkers => "stopping the workers of an earlier loop",
             PieceKind::Next => "elsewhere in next()",
             PieceKind::EpochStart => "start of the epoch",
             PieceKind::EpochEnd => "end of the epoch",

@@ -40,11 +40,11 @@ pub(crate) const KEPT: &str =
 const STARTUP_KEPT: &str = "the workers are kept from one epoch to the next already, but make the first \
     batch of an epoch only when it begins: have fewer, longer epochs, or smaller batches.";
 
-const END: &str = "more workers do not help: the next() that ends an epoch takes the time. \
-    persistent_workers=True if the workers shut down there; else look at what the data set does after \
+const END: &str = "more workers do not help: the end of an epoch takes the time. \
+    persistent_workers=True if the workers are stopped there; else look at what the data set does after \
     its last item.";
 
-const END_OF_WORKERS: &str = "more workers do not help: they are ended in the next() that ends an epoch, and \
+const END_OF_WORKERS: &str = "more workers do not help: they are ended with each epoch, and \
     waited for one after the other.";
 
 const END_KEPT: &str = "more workers do not help: the next() that ends an epoch takes the time. Look at \
@@ -128,6 +128,9 @@ fn made_by_workers(facts: &Facts<'_>, cheaper: &str) -> Remedy {
 
 /// What an epoch begins with.
 fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
+    if let Some(told) = facts.of_stopping() {
+        return told.into();
+    }
     let kept = facts.loader.is_some_and(|loader| loader.keeps_workers);
     let begins = "workers begin with them only when it begins";
     let keep = facts.keep_them();

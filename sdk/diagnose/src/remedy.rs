@@ -68,6 +68,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) slow_worker: Option<SlowWorker>,
     /// How much of the loss is the sampler's.
     pub(crate) sampled: Sampled,
+    /// Share of the loss in which the workers of an earlier loop were stopped.
+    pub(crate) stopping: f64,
     /// Whether another finding says that there are more workers than CPUs for them.
     pub(crate) crowded: bool,
     /// Mean steady step without any wait for the loader.

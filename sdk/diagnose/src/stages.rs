@@ -1,6 +1,6 @@
 //! The stages of each batch, and what each thread that makes batches did when.
 
-use crate::names::{Names, flag, integer};
+use crate::names::{Names, flag, integer, text};
 use crate::partition::{Claim, partition};
 use gpustall_trace::{Interval, Nanos, Slice, TraceTime, TrackId};
 use std::collections::HashMap;
@@ -29,6 +29,9 @@ pub(crate) struct Stage {
     pub(crate) runnable: Option<Nanos>,
     pub(crate) unfinished: bool,
     pub(crate) panicked: bool,
+    /// Whether it came to its end: not where its process ended in it, it failed, or the recording ended. How long
+    /// it took says nothing of what such a stage takes.
+    pub(crate) whole: bool,
 }
 
 /// A stretch in which a thread worked on one stage; of nested stages, the innermost.
@@ -61,6 +64,9 @@ impl Stages {
         }
         let cpu = integer(args, names.key.cpu_ns).map(|ns| Nanos::new(ns).min(span.len()));
         let runnable = integer(args, names.key.runnable_ns).map(Nanos::new);
+        let unfinished = flag(args, names.key.unfinished);
+        let panicked = flag(args, names.key.panicked);
+        let failed = text(args, names.key.error).is_some();
         self.list.push(Stage {
             track: slice.track,
             kind: if get {
@@ -73,8 +79,9 @@ impl Stages {
             span,
             cpu,
             runnable: cpu.and_then(|cpu| Some(runnable?.min(span.len() - cpu))),
-            unfinished: flag(args, names.key.unfinished),
-            panicked: flag(args, names.key.panicked),
+            unfinished,
+            panicked,
+            whole: !(unfinished || panicked || failed),
         });
     }
 

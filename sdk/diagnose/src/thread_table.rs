@@ -158,7 +158,7 @@ fn watched(of: &Totals) -> Nanos {
 }
 
 /// Adds numbers; what one of both counted is what both counted.
-fn add(to: &mut Usage, from: &Usage) {
+pub(crate) fn add(to: &mut Usage, from: &Usage) {
     let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
         (Some(a), Some(b)) => Some(a.saturating_add(b)),
         (a, b) => a.or(b),

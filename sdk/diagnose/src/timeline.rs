@@ -10,6 +10,7 @@ use crate::partition::without;
 use crate::ranks;
 use crate::sampling::Sampling;
 use crate::stages::Stages;
+use crate::stopping::Stopping;
 use crate::threads::{Lane, Threads, tid_of};
 use crate::unseen_kernels::UnseenKernels;
 use crate::user_spans::UserSpans;
@@ -59,6 +60,8 @@ pub(crate) struct Timeline<'a> {
     pub(crate) spans: UserSpans,
     /// When threads that take batches were in a sampler.
     pub(crate) sampling: Sampling,
+    /// When they stopped workers.
+    pub(crate) stopping: Stopping,
     /// Ranks by process, in a trace of several.
     ranks: HashMap<Pid, u32>,
     /// The track of each OS thread id, and why that one.
@@ -87,6 +90,7 @@ impl<'a> Timeline<'a> {
             kernel: Threads::default(),
             spans: UserSpans::default(),
             sampling: Sampling::default(),
+            stopping: Stopping::default(),
             ranks: ranks::by_process(trace),
             threads: HashMap::new(),
         };
@@ -102,6 +106,7 @@ impl<'a> Timeline<'a> {
         timeline.unseen = UnseenKernels::of(&timeline);
         timeline.pauses.extend_from_slice(timeline.unseen.pauses());
         timeline.mark_first_waits();
+        timeline.mark_failed_waits();
         timeline.mark_cut_steps();
         timeline.find_threads();
         timeline.find_what_workers_serve();
@@ -112,6 +117,7 @@ impl<'a> Timeline<'a> {
         timeline.kernel = Threads::of(trace, &makers);
         timeline.spans = UserSpans::of(&timeline);
         timeline.sampling = Sampling::of(&timeline);
+        timeline.stopping = Stopping::of(&timeline);
         timeline
     }
 
@@ -181,6 +187,7 @@ impl<'a> Timeline<'a> {
             cpu: integer(args, key.cpu_ns).map(Nanos::new),
             unfinished: flag(args, key.unfinished),
             failed: text(args, key.error).is_some(),
+            until: span.end,
             first: false,
             annotated: false,
             aside: false,
@@ -209,6 +216,19 @@ impl<'a> Timeline<'a> {
         for wait in self.waits.iter_mut().filter(batches) {
             let new = seen.insert((wait.loader, wait.track, wait.epoch));
             wait.first = wait.step.map_or(new, |step| step == 0);
+        }
+    }
+
+    /// A wait that failed waits in vain from when the first thing went wrong that its thread was told of.
+    fn mark_failed_waits(&mut self) {
+        let instants = self.trace.instants.iter();
+        let faults = instants.filter(|instant| Some(instant.cat) == self.names.cat.fault);
+        let mut faults: Vec<(TrackId, TraceTime)> = faults.map(|of| (of.track, of.at)).collect();
+        faults.sort_unstable();
+        for wait in self.waits.iter_mut().filter(|wait| wait.failed) {
+            let first = faults.partition_point(|&of| of < (wait.track, wait.span.start));
+            let first = faults.get(first).filter(|of| of.0 == wait.track);
+            wait.until = first.map_or(wait.span.end, |of| of.1.min(wait.span.end));
         }
     }
 

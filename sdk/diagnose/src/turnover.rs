@@ -56,8 +56,15 @@ impl Turnover {
             let waits = timeline.waits.iter().filter(of);
             let waits = waits.filter(|wait| judged.contains(wait.span.start));
             let time = waits.map(|wait| {
-                let sampled = timeline.sampling.during(wait.track, &[wait.span]);
-                wait.span.len() - sampled.iter().map(|span| span.len()).sum()
+                let of =
+                    |spans: Vec<Interval>| -> Nanos { spans.iter().map(|span| span.len()).sum() };
+                let sampled = of(timeline.sampling.during(wait.track, &[wait.span]));
+                // Those of a loop before are none of this one's.
+                let stopped = match role {
+                    Role::EpochEnd => Nanos::ZERO,
+                    _ => of(timeline.stopping.during(wait.track, &[wait.span])),
+                };
+                wait.span.len() - sampled - stopped
             });
             time.collect()
         };

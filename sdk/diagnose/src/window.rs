@@ -108,7 +108,8 @@ fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
     let mut waits = last.values();
     let ended = marked(timeline.trace) || waits.all(|wait| wait.role == Role::EpochEnd);
     let steps = timeline.steps.iter().map(|step| step.span.end);
-    let waits = last.values().map(|wait| wait.span.end);
+    // Nor is it any training when a call waits in vain.
+    let waits = last.values().map(|wait| wait.until);
     let end = steps.chain(waits).max();
     end.filter(|_| ended && !open && !last.is_empty())
 }

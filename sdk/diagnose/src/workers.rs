@@ -18,9 +18,13 @@ struct Sums {
     tracks: Vec<TrackId>,
     there: Option<Interval>,
     batches: HashSet<u64>,
+    /// Those of which a stage was cut off.
+    cut: HashSet<u64>,
     get: (Nanos, u64),
     collate: (Nanos, u64),
     busy: Nanos,
+    /// Length of all stages, also those that were cut off.
+    spent: Nanos,
     /// Length of the stages that say their CPU time, and that time.
     cpu: (Nanos, Nanos),
     /// Length of the stages that say how long they waited for a CPU, that time, and CPU time.
@@ -129,13 +133,19 @@ fn around(one: Interval, other: Interval) -> Interval {
 
 fn add(sums: &mut Sums, stage: &Stage) {
     let length = stage.span.len();
-    sums.batches.extend(stage.batch);
     let kind = match stage.kind {
         StageKind::Get => &mut sums.get,
         StageKind::Collate => &mut sums.collate,
     };
-    kind.0 += length;
-    kind.1 += 1;
+    match stage.whole {
+        true => {
+            sums.batches.extend(stage.batch);
+            kind.0 += length;
+            kind.1 += 1;
+        }
+        false => sums.cut.extend(stage.batch),
+    }
+    sums.spent += length;
     if let Some(cpu) = stage.cpu {
         sums.cpu.0 += length;
         sums.cpu.1 += cpu;
@@ -156,7 +166,7 @@ fn row(timeline: &Timeline<'_>, recorded: Nanos, (serves, name): Key, sums: Sums
         .max()
         .and_then(|&track| timeline.trace.track(track));
     let (known, runnable, on_cpu) = sums.states;
-    let spent = sums.get.0 + sums.collate.0;
+    let spent = sums.spent;
     let share = |ns: Nanos| covers(known, spent).then(|| round_share(ns.share_of(known)));
     let on_cpu_share =
         covers(sums.cpu.0, spent).then(|| round_share(sums.cpu.1.share_of(sums.cpu.0).min(1.0)));
@@ -178,7 +188,7 @@ fn row(timeline: &Timeline<'_>, recorded: Nanos, (serves, name): Key, sums: Sums
         tid: last.map(|track| track.tid.0),
         threads: sums.tracks.len() as u64,
         loader: loader.map(|loader| timeline.loader_name(loader).to_owned()),
-        batches: sums.batches.len() as u64,
+        batches: sums.batches.difference(&sums.cut).count() as u64,
         get_mean_ns: mean_of(sums.get),
         collate_mean_ns: mean_of(sums.collate),
         busy_share: round_share(sums.busy.share_of(recorded).min(1.0)),

@@ -4,11 +4,15 @@ mod common;
 
 use common::{Builder, V};
 use gpustall_diagnose::{MAX_LISTED, Report, diagnose};
-use gpustall_trace::vocab::{arg, cat, kind};
-use gpustall_trace::{TrackId, Value};
+use gpustall_trace::vocab::{PYTORCH, arg, cat, kind};
+use gpustall_trace::{Trace, TrackId, Value};
 
 /// Twenty steps of 10 ms with `wait` of it; then one more call of `next()` of `last`, which gives an error.
 fn interrupted(wait: u64, last: u64, more: impl FnOnce(&mut Builder, TrackId, u64)) -> Report {
+    diagnose(&interrupted_trace(wait, last, more))
+}
+
+fn interrupted_trace(wait: u64, last: u64, more: impl FnOnce(&mut Builder, TrackId, u64)) -> Trace {
     let mut b = Builder::new();
     let main = b.thread(100, "main");
     for step in 0..20 {
@@ -27,7 +31,7 @@ fn interrupted(wait: u64, last: u64, more: impl FnOnce(&mut Builder, TrackId, u6
     b.slice(main, cat::DATA_WAIT, "data wait", (300_000, end), &args);
     b.fault(main, end, "next() raised an exception");
     more(&mut b, main, end);
-    diagnose(&b.build(end + 50_000))
+    b.build(end + 50_000)
 }
 
 #[test]
@@ -66,6 +70,96 @@ fn starvation_before_an_interrupt_is_still_found() {
     let report = interrupted(5_000, 2_000, |_, _, _| {});
     let verdict = "mlp: 38 % of the window is data wait; main waits in next()";
     assert!(report.verdict.starts_with(verdict), "{report}");
+}
+
+#[test]
+fn the_window_ends_when_a_wait_is_in_vain() {
+    // Its worker ended 5 s before PyTorch looked.
+    let hooked = |mut trace: Trace| {
+        for word in [arg::FRAMEWORK, PYTORCH] {
+            trace.strings.intern(word);
+        }
+        diagnose(&trace)
+    };
+    let gone = hooked(interrupted_trace(5_000, 5_040_000, |b, main, _| {
+        b.fault(main, 340_000, "worker-0 exited with code 0");
+    }));
+    let seen = hooked(interrupted_trace(5_000, 40_000, |_, _, _| {}));
+    assert_eq!(gone.window_ns, seen.window_ns, "{gone}");
+    assert_eq!(gone.charges_ns, seen.charges_ns, "{gone}");
+}
+
+#[test]
+fn a_call_that_the_run_went_on_after_is_no_part_of_the_data_wait_that_the_verdict_tells() {
+    let report = interrupted(5_000, 900_000, |b, main, end| {
+        for step in 0..10 {
+            let at = end + step * 10_000;
+            b.step("train", 1, step, 100, (at, at + 10_000));
+            b.wait(main, "train", (1, step), None, (at, at + 5_000));
+        }
+    });
+    // 115 ms of 1.15 s.
+    let verdict =
+        "10 % of the window is data wait, beside calls that failed (78 %); main waits in next()";
+    assert!(report.verdict.contains(verdict), "{report}");
+}
+
+/// Twenty steps that wait for a worker, which takes 9 ms to get a batch and is cut off, as `how` says, in one more get
+/// of 900 ms; whether the trainer waits for that batch as the recording ends.
+fn in_a_get(how: (&str, V<'_>), waits: bool) -> Report {
+    let mut b = Builder::new();
+    let main = b.thread(100, "main");
+    let worker = b.thread(101, "worker-0");
+    for step in 0..20 {
+        let at = 100_000 + step * 10_000;
+        b.step("train", 0, step, 100, (at, at + 10_000));
+        b.wait(
+            main,
+            "train",
+            (0, step),
+            Some((step, 101)),
+            (at, at + 9_000),
+        );
+        b.stage(worker, cat::DATA_GET, step, None, (at, at + 9_000));
+    }
+    let end = 1_200_000;
+    let args = [(arg::BATCH, V::N(20)), (arg::ITEMS, V::N(64)), how];
+    b.slice(worker, cat::DATA_GET, "get", (299_000, end), &args);
+    if waits {
+        let args = [
+            (arg::LOADER, V::S("train")),
+            (arg::STEP, V::N(20)),
+            (arg::UNFINISHED, V::B(true)),
+        ];
+        b.slice(main, cat::DATA_WAIT, "data wait", (300_000, end), &args);
+    }
+    diagnose(&b.build(end))
+}
+
+#[test]
+fn a_stage_that_was_cut_off_is_no_whole_get_and_its_batch_was_not_made() {
+    for how in [
+        (arg::ERROR, V::S("its process was killed by SIGKILL")),
+        (arg::UNFINISHED, V::B(true)),
+        (arg::PANICKED, V::B(true)),
+    ] {
+        let report = in_a_get(how, false);
+        let worker = &report.workers[0];
+        assert_eq!(worker.batches, 20, "{report}");
+        assert_eq!(worker.get_mean_ns, Some(9_000_000), "{report}");
+    }
+}
+
+#[test]
+fn a_worker_is_still_in_a_stage_only_while_somebody_waits_for_it() {
+    let open = |waits: bool| {
+        let report = in_a_get((arg::UNFINISHED, V::B(true)), waits);
+        report
+            .to_string()
+            .contains("worker-0 was still in get after")
+    };
+    assert!(open(true));
+    assert!(!open(false));
 }
 
 /// Twenty steps, after half of which a thread that takes no batches fails. `ends` says whether the run ended so.

@@ -136,7 +136,7 @@ fn the_end_of_an_epoch_is_worth_no_batches_and_no_workers() {
         assert!(
             report
                 .verdict
-                .ends_with("main spends it in the next() that ends the epoch")
+                .ends_with("main spends it at the end of the epoch")
         );
     }
 }

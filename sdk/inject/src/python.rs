@@ -1,7 +1,7 @@
 //! The hook for Python programs, carried as text.
 
 /// The files of the hook, by their paths in the folder that comes first on `PYTHONPATH`.
-pub const PYTHON_HOOK: [(&str, &str); 12] = [
+pub const PYTHON_HOOK: [(&str, &str); 13] = [
     (
         "sitecustomize.py",
         include_str!("../python/sitecustomize.py"),
@@ -33,6 +33,10 @@ pub const PYTHON_HOOK: [(&str, &str); 12] = [
     (
         "gpustall_hook/failures.py",
         include_str!("../python/gpustall_hook/failures.py"),
+    ),
+    (
+        "gpustall_hook/exits.py",
+        include_str!("../python/gpustall_hook/exits.py"),
     ),
     (
         "gpustall_hook/queues.py",

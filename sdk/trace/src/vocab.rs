@@ -18,7 +18,7 @@ pub mod cat {
     /// Slice: a loader's `iter()`, which starts workers and shuffles. Arguments `loader`, `kind`,
     /// `epoch`.
     pub const EPOCH_START: &str = "epoch_start";
-    /// Slice: the `next()` that returned `None`. Arguments `loader`, `kind`, `epoch`.
+    /// Slice: the `next()` that returned `None`; of a loop that was left before, the stopping of its workers. Arguments `loader`, `kind`, `epoch`.
     pub const EPOCH_END: &str = "epoch_end";
     /// Slice: items of one batch read from the data set. Arguments `batch`, `items`; or `error`.
     pub const DATA_GET: &str = "data_get";
@@ -389,6 +389,9 @@ pub const PYTORCH: &str = "PyTorch";
 
 /// Name of a [`cat::PYTHON_FUNCTION`] slice: the sampler of a PyTorch loader drew the indices of a batch.
 pub const SAMPLE_INDICES: &str = "sample indices";
+
+/// Name of a [`cat::PYTHON_FUNCTION`] slice: the workers of a PyTorch loader were told to stop, and were waited for.
+pub const STOP_WORKERS: &str = "stop workers";
 
 /// Counter: batches of a loader made and not yet taken. The loader's name follows after a blank.
 pub const QUEUE_DEPTH: &str = "queue depth";

@@ -99,6 +99,27 @@ fn events_with_impossible_parts_are_left_out_and_counted() {
 }
 
 #[test]
+fn a_checksum_that_does_not_fit_says_that_the_damage_may_be_anywhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.json.gz");
+    gpustall_trace::write_finished(&path, &gpustall_trace::Trace::default()).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    assert_eq!(read(&path).unwrap().warnings, Vec::<String>::new());
+    let checksum = whole.len() - 8;
+    let mut flipped = whole.clone();
+    flipped[checksum] ^= 4;
+    let anywhere = "the compressed file is damaged somewhere, as its checksum says: what was read of it may be wrong";
+    let after = "the compressed file is damaged at its end, after the trace";
+    for (bytes, told) in [
+        (&flipped[..], anywhere),
+        (&whole[..whole.len() - 3], after),
+        (&[&whole[..], b"junk"].concat(), after),
+    ] {
+        assert_eq!(read_bytes(bytes).unwrap().warnings, [told]);
+    }
+}
+
+#[test]
 fn deep_nesting_costs_the_value_and_not_the_stack() {
     let deep = format!("{}{}", "[".repeat(1_000_000), "]".repeat(1_000_000));
     let text = format!(

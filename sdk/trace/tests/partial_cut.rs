@@ -132,7 +132,7 @@ fn a_damaged_line_costs_only_itself() {
         let outcome = read(&path).unwrap();
         assert_eq!(outcome.trace.counters.len(), 2);
         assert_eq!(outcome.trace.meta.notes, ["the sidecar was not there"]);
-        assert_eq!(outcome.warnings, ["1 damaged lines were left out"]);
+        assert_eq!(outcome.warnings, ["1 damaged line was left out"]);
     }
 }
 

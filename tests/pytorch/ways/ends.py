@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 
 import torch
 from torch.utils.data import DataLoader
@@ -37,6 +38,39 @@ def exits():
             tell(3, code=7)
             sys.stdout.flush()
             os._exit(7)
+
+
+def quits():
+    optimizer = sgd()
+    for number, batch in enumerate(DataLoader(Rows(), batch_size=BATCH, num_workers=1)):
+        learn(batch, optimizer)
+        if number == 2:
+            tell(3, code=1)
+            sys.exit("no such column")
+
+
+def goes_on():
+    # A library asks for the end, and the program does not want it.
+    optimizer = sgd()
+    for batch in DataLoader(Rows(), batch_size=BATCH):
+        try:
+            sys.exit(2)
+        except SystemExit:
+            learn(batch, optimizer)
+    tell(EACH)
+
+
+def thread_raises():
+    def breaks():
+        raise RuntimeError("the log is gone")
+
+    logs = threading.Thread(target=breaks)
+    logs.start()
+    logs.join()
+    optimizer = sgd()
+    for batch in DataLoader(Rows(), batch_size=BATCH):
+        learn(batch, optimizer)
+    tell(EACH)
 
 
 def forks():

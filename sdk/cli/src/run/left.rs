@@ -51,7 +51,7 @@ pub(crate) fn trace(folder: &Path) -> anyhow::Result<Trace> {
     let text = fs::read_to_string(&path).with_context(of_run)?;
     let job: Job = serde_json::from_str(&text).with_context(of_run)?;
     let start = MonoTime::from_nanos(job.start);
-    Parts::left(folder).join(&job.name, job.pid, (start, last_recorded(folder)))
+    Parts::left(folder).join(&job.name, (job.pid, None), (start, last_recorded(folder)))
 }
 
 /// When something was recorded there last, which is about when the recording ended.

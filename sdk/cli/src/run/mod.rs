@@ -116,12 +116,11 @@ fn report(
     force: bool,
 ) -> anyhow::Result<()> {
     let start = MonoTime::from_nanos(job.start);
-    let mut trace = parts.join(&job.name, job.pid, (start, ended.at))?;
+    let mut trace = parts.join(&job.name, (job.pid, Some(ended.code)), (start, ended.at))?;
     // What was recorded until the recorders ended too is no time of the job.
     let end = ended.at.in_trace(trace.meta.start_mono);
     trace.meta.end = trace.meta.end.min(end);
     trace.meta.notes.extend(notes);
-    trace.meta.exit_code = Some(ended.code);
     let report = diagnose(&trace);
     annotate(&mut trace, &report);
     // Of a run before, or written by the job meanwhile.

@@ -82,16 +82,21 @@ impl Parts {
     }
 
     /// One trace of everything in the folder; where there is nothing, an empty one of the job `name`,
-    /// which ran as process `pid` from `start` to `end`.
+    /// which ran as process `pid` from `start` to `end`. `exit` is its exit code, where that is known.
     pub(super) fn join(
         &self,
         name: &str,
-        pid: u32,
+        (pid, exit): (u32, Option<u8>),
         (start, end): (MonoTime, MonoTime),
     ) -> anyhow::Result<Trace> {
         let mut notes = Vec::new();
         let mut found = self.read_all(&mut notes)?;
-        found.extend(super::python::parts(&self.0, (start, end), &mut notes));
+        found.extend(super::python::parts(
+            &self.0,
+            (pid, exit),
+            (start, end),
+            &mut notes,
+        ));
         // The first gives the trace its process: rank 0, or the one that used its devices most; without
         // devices, the one with the most steps.
         found.sort_by_key(|Part { trace, .. }| {
@@ -116,6 +121,7 @@ impl Parts {
         joined.meta.name = name.to_owned();
         joined.meta.recorder = format!("gpustall run {}", env!("CARGO_PKG_VERSION"));
         joined.meta.state = State::Finished;
+        joined.meta.exit_code = exit;
         joined.meta.notes.extend(notes);
         Ok(joined)
     }

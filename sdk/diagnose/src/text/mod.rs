@@ -3,28 +3,21 @@
 mod finding;
 mod phases;
 mod rows;
+mod threads;
 mod wrap;
 
 use crate::cause::COMPUTE;
 use crate::ending::chosen;
 use crate::links::percent;
 use crate::report::{Report, Unfinished};
-use crate::state_links::short;
 use crate::stats::Distribution;
 use gpustall_trace::{Nanos, TraceTime};
-use rows::{call_row, fmt_device, loader_row, process_row, rank_row, thread_row, worker_row};
+use rows::{call_row, fmt_device, loader_row, rank_row, worker_row};
 use std::fmt::{self, Write};
 use wrap::{columns, paragraph};
 
 /// Rows of the table of calls that are printed.
 const MAX_CALLS: usize = 5;
-
-/// Threads, and processes below them, that are printed.
-const MAX_THREADS: usize = 5;
-const MAX_PROCESSES: usize = 2;
-
-/// Threads whose most frequent functions are printed.
-const MAX_SAMPLED: usize = 2;
 
 /// Rows of a table, and findings, that are printed; the rest is counted.
 const MAX_ROWS: usize = 8;
@@ -180,41 +173,6 @@ impl Report {
             columns(f, head.map(str::to_owned).to_vec(), rows)?;
         }
         self.fmt_phases(f)
-    }
-
-    /// Where the kernel says that the time of threads went, and what they ran.
-    fn fmt_threads(&self, f: &mut String) -> fmt::Result {
-        if self.threads.is_empty() {
-            return Ok(());
-        }
-        let head = [
-            "thread",
-            "on CPU",
-            "for CPU",
-            "blocked",
-            "worst",
-            "switches",
-            "preempted",
-            "faults",
-            "read",
-        ];
-        let head = head.map(str::to_owned).to_vec();
-        let rows = self.threads.iter().take(MAX_THREADS).map(thread_row);
-        // A process of one thread is that thread.
-        let several = self.processes.iter().filter(|process| process.threads > 1);
-        let rows = rows.chain(several.take(MAX_PROCESSES).map(process_row));
-        columns(f, head, rows.collect())?;
-        let sampled = self.threads.iter().filter(|of| !of.functions.is_empty());
-        let busy = sampled.filter(|of| of.trains || of.worker_of.is_some());
-        for thread in busy.take(MAX_SAMPLED) {
-            let top = thread.functions.iter().take(2);
-            let top: Vec<String> = top
-                .map(|of| format!("{} ({}) {}", short(&of.name), of.class, percent(of.share)))
-                .collect();
-            let line = format!("{} ran {}", thread.name, top.join(", "));
-            paragraph(f, "samples ", "        ", &line)?;
-        }
-        Ok(())
     }
 
     fn fmt_trouble(&self, f: &mut String) -> fmt::Result {

@@ -2,7 +2,7 @@
 
 use super::wrap::{MAX_CELL, cut_in_the_middle, paragraph};
 use crate::links::percent;
-use crate::report::{CudaCall, Device, Loader, Process, Rank, Thread, Usage, Worker};
+use crate::report::{CudaCall, Device, Loader, Rank, Usage, Worker};
 use crate::state_links::bytes;
 use gpustall_trace::Nanos;
 use std::fmt;
@@ -119,17 +119,7 @@ pub(super) fn rank_row(rank: &Rank) -> Vec<String> {
     ]
 }
 
-pub(super) fn thread_row(thread: &Thread) -> Vec<String> {
-    let worst = thread.worst_off_cpu.as_ref().map(|worst| worst.length_ns);
-    usage_row(thread.name.clone(), worst, &thread.usage)
-}
-
-pub(super) fn process_row(process: &Process) -> Vec<String> {
-    let name = format!("{} ({} threads)", process.name, process.threads);
-    usage_row(name, None, &process.usage)
-}
-
-fn usage_row(name: String, worst: Option<u64>, usage: &Usage) -> Vec<String> {
+pub(super) fn usage_row(name: String, worst: Option<u64>, usage: &Usage) -> Vec<String> {
     let watched = Nanos::new(usage.watched_ns);
     let share = |ns: u64| percent(Nanos::new(ns).share_of(watched));
     let number = |n: Option<u64>| n.map_or(String::new(), |n| n.to_string());

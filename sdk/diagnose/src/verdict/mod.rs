@@ -64,18 +64,16 @@ pub(crate) fn verdict(
         Some(fault) => format!("{name}{}: {}; ", fault.thread, fault.message),
         None => name,
     };
-    if let Some((finding, share)) = main(report) {
+    if let Some((finding, share)) = main(report, beside.cut_off) {
         let cut = Severity::of(beside.cut_off).filter(|_| finding.cause.is_batch());
-        let (share, cut) = match cut {
-            Some(_) => (
-                (share - beside.cut_off).max(finding.share),
-                format!(
-                    ", beside the call in which the run ended ({})",
-                    percent(beside.cut_off)
-                ),
-            ),
-            None => (share, String::new()),
+        let ended = report.faults.iter().all(|fault| fault.ended_run);
+        let what = match ended {
+            true => "the call in which the run ended",
+            false => "calls that failed",
         };
+        let cut = cut.map_or(String::new(), |_| {
+            format!(", beside {what} ({})", percent(beside.cut_off))
+        });
         return format!(
             "{name}{} of the window is {}{}{}{cut}; {}",
             percent(share),
@@ -123,9 +121,9 @@ pub(crate) fn verdict(
 
 /// The finding that the sentence is about, and the share of the window that it names: of what takes the most
 /// over all loaders (data waits as a whole, else one cause), the largest at the loader with the most of it.
-fn main(report: &Report) -> Option<(&Finding, f64)> {
+fn main(report: &Report, cut_off: f64) -> Option<(&Finding, f64)> {
     let findings = report.findings.iter();
-    let share = |finding: &&Finding| whole_share(report, finding);
+    let share = |finding: &&Finding| whole_share(report, finding, cut_off);
     let most = findings.max_by(|a, b| {
         share(a)
             .total_cmp(&share(b))
@@ -137,7 +135,7 @@ fn main(report: &Report) -> Option<(&Finding, f64)> {
         (there.map(|other| other.lost_ns).sum::<u64>(), of.lost_ns)
     };
     let main = same().max_by_key(of_loader)?;
-    Some((main, whole_share(report, main)))
+    Some((main, share(&main)))
 }
 
 /// What has at least this share of what is lost in one stall happened once.
@@ -189,8 +187,8 @@ fn at_loader(report: &Report, finding: &Finding) -> String {
 }
 
 /// What the sentence names: data waits as a whole, of which some may be known more finely than
-/// others; otherwise the finding.
-fn whole_share(report: &Report, finding: &Finding) -> f64 {
+/// others, and without calls that were cut off; otherwise the finding.
+fn whole_share(report: &Report, finding: &Finding, cut_off: f64) -> f64 {
     if !finding.cause.is_batch() {
         let same = report
             .findings
@@ -199,9 +197,10 @@ fn whole_share(report: &Report, finding: &Finding) -> f64 {
         return same.map(|other| other.share).sum();
     }
     let waits = Cause::ALL.iter().filter(|cause| cause.is_batch());
-    waits
+    let all: f64 = waits
         .filter_map(|cause| report.breakdown.get(cause.id()))
-        .sum()
+        .sum();
+    (all - cut_off).max(finding.share)
 }
 
 fn hang(open: &Unfinished) -> String {

@@ -142,8 +142,11 @@ fn of_data(finding: &Finding, chain: &Chain<'_>, at: usize) -> String {
     if is(PieceKind::EpochStart) {
         return format!("{trainer} {spends} it in iter(), which starts the epoch");
     }
+    if is(PieceKind::StopWorkers) {
+        return format!("{trainer} {spends} it {}", PieceKind::StopWorkers);
+    }
     if is(PieceKind::EpochEnd) {
-        return format!("{trainer} {spends} it in the next() that ends the epoch");
+        return format!("{trainer} {spends} it at the end of the epoch");
     }
     if is(PieceKind::HandOff) {
         return format!("{trainer} {spends} it on taking batches that are made already");

@@ -94,7 +94,7 @@ class Iteration:
         self.served += 1
         workers = getattr(iterator, "_workers", None) or ()
         self.workers = tuple(worker.pid for worker in workers)
-        failures.watch(workers)
+        failures.watch(iterator, workers)
         self.taken = [0] * len(self.workers)
         marks.thread()
         marks.detail(
@@ -144,6 +144,9 @@ def _wrap(cls, wants_gradients):
     # Before PyTorch 2.6 it is not told the worker.
     if isinstance(process, types.FunctionType) and process.__code__.co_argcount >= 3:
         cls._process_data = _marked_process(process)
+    stop = cls.__dict__.get("_shutdown_workers")
+    if isinstance(stop, types.FunctionType):
+        cls._shutdown_workers = _marked_stop(stop)
 
 
 def _marked_next(following, wants_gradients):
@@ -219,6 +222,34 @@ def _marked_process(process):
                 iteration.processing = False
 
     return _process_data
+
+
+def _marked_stop(stop):
+    @functools.wraps(stop)
+    def _shutdown_workers(self, *args, **kwargs):
+        start = _begins_to_stop(self)
+        try:
+            return stop(self, *args, **kwargs)
+        except BaseException as error:
+            # The program sees its own frames.
+            error.__traceback__ = error.__traceback__.tb_next
+            raise
+        finally:
+            if start is not None:
+                mark(marks.STOPPED, start, now(), self._gpustall.number)
+                failures.stopped(self._gpustall.workers)
+
+    return _shutdown_workers
+
+
+def _begins_to_stop(iterator):
+    """When its workers are told to stop: once only, and not in a child that was forked meanwhile."""
+    try:
+        stops = not iterator._shutdown and iterator._gpustall.pid == os.getpid()
+        return now() if stops else None
+    except Exception:
+        # Also where Python is about to end.
+        return None
 
 
 def _marked_index(index):

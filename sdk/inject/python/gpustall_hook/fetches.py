@@ -27,13 +27,15 @@ def _forked():
 class Fetches:
     """The batches of one fetcher."""
 
-    __slots__ = ("served", "works", "count", "items", "collating")
+    __slots__ = ("served", "works", "streams", "count", "items", "collating")
 
-    def __init__(self, served, works):
+    def __init__(self, served, works, streams):
         #: Which iteration of a worker this is.
         self.served = served
         #: Whether a worker's own, not one of a loader in this process.
         self.works = int(works)
+        #: Whether the data set is iterated: it says by StopIteration that it is at its end.
+        self.streams = streams
         self.count = 0
         self.items = 0
         #: When the items of the batch were there, and the thread's times then.
@@ -54,7 +56,8 @@ def _patch_fetchers(module):
         try:
             # A worker's own, not one of a loader that its data set uses.
             works = sys._getframe(1).f_code.co_name == "_worker_loop"
-            fetches = Fetches(next(_served) if works else 0, works)
+            streams = isinstance(fetcher, module._utils.fetch._IterableDatasetFetcher)
+            fetches = Fetches(next(_served) if works else 0, works, streams)
             if works:
                 worker = module._utils.worker._worker_info
                 marks.detail(worker={"id": worker.id, "served": fetches.served})
@@ -106,7 +109,7 @@ def _marked_fetch(fetch):
             return data
         except BaseException as error:
             error.__traceback__ = error.__traceback__.tb_next
-            if isinstance(error, StopIteration):
+            if isinstance(error, StopIteration) and fetches.streams and not fetches.collating:
                 # An iterable data set is at its end: that is no batch.
                 how = 2
             elif isinstance(error, Exception):

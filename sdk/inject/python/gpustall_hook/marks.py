@@ -52,6 +52,8 @@ HANDED = 12
 RECEIVED = 13
 #: A call of torch.save.
 SAVED = 14
+#: The workers of an iterator were told to stop, and had. a: iteration.
+STOPPED = 15
 
 # How a next() ended. CUT: by an exception that is none of the loader, such as KeyboardInterrupt.
 BATCH, END, ERROR, CUT, NO_GRADIENTS = 0, 1, 2, 3, 4

@@ -1,8 +1,11 @@
 //! What went wrong while batches were made, in words: exceptions, and workers that ended before their time.
 
-use super::calls::{Call, Made};
+use super::calls::{Call, Made, Outcome};
+use super::loops::Loop;
+use super::mark::Kind;
 use super::record::{Death, Recording, Uncaught};
 use super::stages::Stage;
+use gpustall_trace::Nanos;
 use std::collections::{BTreeMap, HashMap};
 
 /// A process: its number, and the stages that it went through.
@@ -14,7 +17,13 @@ pub(super) struct Failures {
     texts: HashMap<(u32, u32, u64), String>,
     /// Stages that failed, of workers: who it was, the stage, and the text.
     failed: HashMap<Made, (String, &'static str, String)>,
+    /// The same of stages that the trainer went through itself, by thread and start of the stage.
+    own: BTreeMap<(u32, u64), (&'static str, String)>,
     ends: BTreeMap<u32, End>,
+    /// When workers had been told to stop, and had.
+    stopped: HashMap<u32, u64>,
+    /// When the trainer was about to end those that were left.
+    end: Option<u64>,
 }
 
 /// The end of a worker before its time.
@@ -31,13 +40,16 @@ pub(super) struct End {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Told {
     /// What the exception said to the trainer.
-    text: String,
+    pub(super) text: String,
     /// The same with who raised it, and where.
     pub(super) message: String,
 }
 
 /// What PyTorch says of workers that are gone begins with this; `(s)`, their processes and `)` follow.
 const OF_WORKER: &str = "DataLoader worker (pid";
+
+/// The end of a worker is said to be noticed late from this on, nanoseconds.
+const LATE: u64 = 1_000_000_000;
 
 /// What is said of an exception without words.
 const NO_TEXT: &str = "an exception";
@@ -55,11 +67,20 @@ impl Failures {
         let mut failures = Self {
             texts,
             failed: HashMap::new(),
+            own: BTreeMap::new(),
             ends: BTreeMap::new(),
+            stopped: stopped(trainer),
+            end: trainer.ends,
         };
         for (recording, stages) in processes {
             let pid = recording.process.pid;
             let Some(worker) = recording.worker else {
+                for stage in stages.iter().filter(|stage| !stage.works && stage.failed) {
+                    let text = failures.text(pid, stage.tid, stage.start).to_owned();
+                    failures
+                        .own
+                        .insert((stage.tid, stage.start), (stage.name(), text));
+                }
                 continue;
             };
             let name = format!("worker-{}", worker.id);
@@ -74,6 +95,22 @@ impl Failures {
                 .extend(death.and_then(|death| Some((pid, end(&name, death, stages)?))));
         }
         failures
+    }
+
+    /// Says of the ends of workers how much later a call of next() raised for them: PyTorch passes over a worker that
+    /// exits with code 0, until it looks for itself.
+    pub(super) fn noticed_by(&mut self, loops: &[Loop]) {
+        let calls = loops.iter().flat_map(|of| &of.calls);
+        for call in calls.filter(|call| call.outcome == Outcome::Error) {
+            let during = |of: &&mut End| (call.start..=call.end).contains(&of.at);
+            for end in self.ends.values_mut().filter(during) {
+                let later = call.end - end.at;
+                if later >= LATE {
+                    let noticed = format!("; PyTorch noticed it {} later", Nanos::new(later));
+                    end.message.push_str(&noticed);
+                }
+            }
+        }
     }
 
     /// What a call of next() that raised says; it asked for the batch of this number in its loop.
@@ -96,6 +133,27 @@ impl Failures {
         Told { text, message }
     }
 
+    /// What a call of next() says that ended a loop, if that was not the end of its data set: an exception of a data
+    /// set that is no iterator, or of collate_fn, that says the same as such an end. `batch` as for
+    /// [`of_call`](Self::of_call).
+    pub(super) fn of_early_end(&self, call: &Call, batch: usize) -> Option<String> {
+        let (tid, (start, end)) = call.inner.unwrap_or((call.tid, (call.start, call.end)));
+        let said = match call.made {
+            Some(made) => {
+                let (worker, stage, text) = self.failed.get(&made)?;
+                format!("{worker} raised {text} in {stage}")
+            }
+            None => {
+                let mut inside = self.own.range((tid, start)..(tid, end));
+                let (_, (stage, text)) = inside.next()?;
+                format!("next() raised {text} in {stage}")
+            }
+        };
+        Some(format!(
+            "{said} of batch {batch}, counted from 0, which ended the loop early, as the end of the data would"
+        ))
+    }
+
     /// What the exception said that ended what a thread began at `start`.
     pub(super) fn text(&self, pid: u32, tid: u32, start: u64) -> &str {
         self.texts
@@ -106,6 +164,13 @@ impl Failures {
     /// The end of a worker, if it ended before its time.
     pub(super) fn end(&self, pid: u32) -> Option<&End> {
         self.ends.get(&pid)
+    }
+
+    /// When the process of a worker was over, if that is known.
+    pub(super) fn over(&self, pid: u32) -> Option<u64> {
+        let end = self.end(pid).map(|end| end.at);
+        let stopped = self.stopped.get(&pid).copied();
+        [end, stopped, self.end].into_iter().flatten().min()
     }
 
     /// The message that told of what nobody caught: of the end of a worker that PyTorch names, or of the trainer's
@@ -135,6 +200,22 @@ impl Failures {
     pub(super) fn ends(&self) -> impl Iterator<Item = &End> {
         self.ends.values()
     }
+}
+
+/// When the workers of the trainer had been told to stop, and had.
+fn stopped(trainer: &Recording) -> HashMap<u32, u64> {
+    let marks = trainer
+        .marks
+        .iter()
+        .filter(|mark| mark.kind == Kind::Stopped);
+    let ends: HashMap<u32, u64> = marks.map(|mark| (mark.a, mark.end)).collect();
+    let of = |number: &u32| ends.get(number).copied();
+    let iterations = trainer.iterations.iter();
+    let workers = iterations.filter_map(|of_one| Some((&of_one.workers, of(&of_one.number)?)));
+    let one = |(workers, end): (&Vec<u32>, u64)| -> Vec<(u32, u64)> {
+        workers.iter().map(|&pid| (pid, end)).collect()
+    };
+    workers.flat_map(one).collect()
 }
 
 /// `None` if the worker ended because it had nothing left to do.
@@ -173,7 +254,7 @@ fn hint(signal: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::super::calls::Outcome;
+    use super::super::mark::Mark;
     use super::super::record::{ErrorText, WorkerInfo};
     use super::*;
 
@@ -232,6 +313,7 @@ mod tests {
         Uncaught {
             at: 70,
             texts: texts.iter().map(|&text| text.to_owned()).collect(),
+            code: None,
         }
     }
 
@@ -331,6 +413,78 @@ mod tests {
             assert_eq!((end.at, end.message.as_str()), (55, told));
             assert_eq!(failures.of_call(TRAINER, &call(None), 3).message, told);
         }
+    }
+
+    #[test]
+    fn an_end_that_a_call_noticed_late_says_how_much_later() {
+        let s = 1_000_000_000;
+        for (at, told) in [
+            (50 * s, "; PyTorch noticed it 10.0 s later"),
+            (60 * s - 1, ""),
+        ] {
+            let mut trainer = recording(TRAINER, None, &[]);
+            trainer.deaths.push(Death {
+                pid: WORKER,
+                at,
+                signal: None,
+                code: 0,
+            });
+            let worker = recording(WORKER, Some(0), &[]);
+            let stages = vec![stage(0, (10, None), false)];
+            let mut failures = Failures::of(&trainer, &[(&worker, stages)]);
+            let mut raised = super::super::loops::loops(&Recording::of_loop(TRAINER, TRAINER));
+            raised[0].calls.push(Call {
+                start: 50 * s,
+                end: 60 * s,
+                ..call(None)
+            });
+            failures.noticed_by(&raised);
+            let said = format!("worker-0 exited with code 0 in get, after 0 batches{told}");
+            assert_eq!(failures.end(WORKER).expect("it ended").message, said);
+            assert_eq!(failures.over(WORKER), Some(at));
+        }
+    }
+
+    #[test]
+    fn workers_that_were_told_to_stop_are_over_then() {
+        let mut trainer = Recording::of_loop(TRAINER, TRAINER);
+        trainer.iterations[0].workers = vec![WORKER];
+        let worker = recording(WORKER, Some(0), &[]);
+        let over = |trainer: &Recording| {
+            Failures::of(trainer, &[(&worker, vec![stage(0, (10, None), false)])]).over(WORKER)
+        };
+        assert_eq!(over(&trainer), None);
+        trainer.ends = Some(90);
+        assert_eq!(over(&trainer), Some(90));
+        let stopped = Mark::at(Kind::Stopped, TRAINER, (40, 45));
+        trainer.marks.push(stopped);
+        assert_eq!(over(&trainer), Some(45));
+    }
+
+    #[test]
+    fn what_says_the_same_as_the_end_of_the_data_is_told_with_who_said_it() {
+        let trainer = recording(TRAINER, None, &[(52, "StopIteration")]);
+        let worker = recording(WORKER, Some(1), &[(20, "StopIteration: 7")]);
+        let mut own = stage(0, (52, Some(58)), true);
+        (own.works, own.tid) = (false, TRAINER);
+        let stages = vec![stage(1, (20, Some(25)), true)];
+        let all = [(&trainer, vec![own]), (&worker, stages)];
+        let failures = Failures::of(&trainer, &all);
+        let early =
+            "of batch 3, counted from 0, which ended the loop early, as the end of the data would";
+        let said = |call: &Call| failures.of_early_end(call, 3);
+        let by_worker = format!("worker-1 raised StopIteration: 7 in get {early}");
+        assert_eq!(said(&call(Some(1))), Some(by_worker));
+        let in_process = format!("next() raised StopIteration in get {early}");
+        assert_eq!(said(&call(None)), Some(in_process));
+        // The end of the data is in no stage.
+        let (start, end) = (60, 62);
+        let real = Call {
+            start,
+            end,
+            ..call(None)
+        };
+        assert_eq!(said(&real), None);
     }
 
     #[test]

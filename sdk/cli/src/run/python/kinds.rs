@@ -115,7 +115,7 @@ fn steps(optimized: &Optimized, loops: &[Loop], trains: &BTreeSet<u32>) -> Vec<(
     let training = loops.iter().filter(|of| trains.contains(&of.info.loader));
     for step in training.flat_map(Loop::steps) {
         let end = match step.end {
-            StepEnd::At(end) => end,
+            StepEnd::At(end) | StepEnd::Cut(end) => end,
             StepEnd::Open => u64::MAX,
             // Up to the next one.
             StepEnd::Unknown => step.start + 1,

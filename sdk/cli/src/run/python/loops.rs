@@ -10,8 +10,12 @@ use std::collections::{BTreeMap, HashMap};
 pub(super) struct Loop {
     pub(super) info: IterationInfo,
     pub(super) calls: Vec<Call>,
-    /// When its iterator was dropped.
+    /// When its iterator was dropped, or its workers were told to stop.
     dropped: Option<u64>,
+    /// When its workers were stopped as it was left, if that was in no call of a loader.
+    pub(super) left: Option<Mark>,
+    /// When the program was about to end by an exception that nobody caught, if it had not left the loop before.
+    raised: Option<u64>,
     /// If it gave one batch and was left: when the next one of a chain of such began.
     succeeded: Option<u64>,
     /// Whether the loader was iterated again on its thread, or there was no room for more marks.
@@ -34,6 +38,8 @@ pub(super) struct LoopStep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepEnd {
     At(u64),
+    /// The program ended in it, by an exception that nobody caught.
+    Cut(u64),
     /// The recording ended in it.
     Open,
     /// The loop was left, nobody knows when.
@@ -53,11 +59,15 @@ impl Loop {
                 Some(_) => (Some(call.start), start(2)),
                 None => (Some(call.start), start(i + 1)),
             };
-            let end = next.or(self.ahead).or(self.succeeded).or(self.dropped);
+            let end = next.or(self.ahead).or(self.succeeded);
+            let end = match (end, self.raised) {
+                (None, Some(raised)) => StepEnd::Cut(raised),
+                (end, _) => end.or(self.dropped).map_or(self.left(), StepEnd::At),
+            };
             steps.push(LoopStep {
                 tid: call.tid,
                 start: first.unwrap_or(call.start),
-                end: end.map_or(self.left(), StepEnd::At),
+                end,
             });
         }
         steps
@@ -79,6 +89,8 @@ impl Loop {
             info: self.info.clone(),
             calls,
             dropped: None,
+            left: None,
+            raised: None,
             succeeded: None,
             again: self.again || self.dropped.is_some(),
             peek: false,
@@ -116,6 +128,8 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
             info: info.clone(),
             calls: Vec::new(),
             dropped: None,
+            left: None,
+            raised: None,
             succeeded: None,
             again: false,
             peek: false,
@@ -136,7 +150,12 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
                 open.remove(&(mark.tid, mark.a));
                 of.calls.push(Call::of(mark));
             }
-            Kind::Dropped => of.dropped = Some(mark.start),
+            Kind::Dropped => of.dropped = of.dropped.or(Some(mark.start)),
+            // Where it is not at its end, it is left.
+            Kind::Stopped if !open.contains_key(&(mark.tid, mark.a)) => {
+                of.dropped = Some(mark.start);
+                of.left = Some(*mark);
+            }
             _ => {}
         }
     }
@@ -163,6 +182,8 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
     loops.sort_by_key(|of| of.info.start);
     chain(&mut loops);
     cut_off(&mut loops, recording);
+    raise(&mut loops, recording);
+    leave(&mut loops, recording);
     for of in &mut loops {
         of.again |= full.is_some();
     }
@@ -181,6 +202,45 @@ fn cut_off(loops: &mut [Loop], recording: &Recording) {
         if let Outcome::Cut { last: is_last } = &mut call.outcome {
             *is_last = last.get(&call.tid).is_none_or(|&at| at <= call.start);
         }
+    }
+}
+
+/// Keeps when the workers of loops were stopped where that was in no call of another one, and before the program was
+/// about to end: nobody waits for that.
+fn leave(loops: &mut [Loop], recording: &Recording) {
+    let ends = recording.uncaught.as_ref().map_or(u64::MAX, |of| of.at);
+    let mut calls: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
+    for of in loops.iter() {
+        let iter = (of.info.thread, of.info.start, of.info.end);
+        let next = of.calls.iter().map(|call| (call.tid, call.start, call.end));
+        for (tid, start, end) in next.chain([iter]) {
+            calls.entry(tid).or_default().push((start, end));
+        }
+    }
+    for spans in calls.values_mut() {
+        spans.sort_unstable();
+    }
+    for of in loops {
+        of.left = of.left.filter(|stop| {
+            let spans = calls.get(&stop.tid).map_or(&[][..], Vec::as_slice);
+            let after = spans.partition_point(|&(start, _)| start <= stop.start);
+            let inside = after
+                .checked_sub(1)
+                .is_some_and(|at| stop.start < spans[at].1);
+            !inside && stop.start < ends
+        });
+    }
+}
+
+/// Says which loops of the main thread were left by the exception that nobody caught.
+fn raise(loops: &mut [Loop], recording: &Recording) {
+    let Some(uncaught) = &recording.uncaught else {
+        return;
+    };
+    let main = recording.process.pid;
+    for of in loops.iter_mut().filter(|of| of.info.thread == main) {
+        let left = of.again || of.dropped.is_some_and(|dropped| dropped < uncaught.at);
+        of.raised = (!left).then_some(uncaught.at);
     }
 }
 
@@ -210,6 +270,7 @@ fn chain(loops: &mut [Loop]) {
 #[cfg(test)]
 mod tests {
     use super::super::calls::{CUT, END};
+    use super::super::record::Uncaught;
     use super::*;
 
     fn mark(kind: Kind, number: u32, start: u64, end: u64, d: u32) -> Mark {
@@ -263,6 +324,50 @@ mod tests {
         assert_eq!(ends(&whole), expected);
         let left = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(25))]);
         assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
+    }
+
+    #[test]
+    fn a_step_that_an_exception_left_for_good_is_not_complete() {
+        let mut raised = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(40))]);
+        raised.process.pid = 7;
+        assert_eq!(ends(&raised)[1], (20, StepEnd::At(40)));
+        // The exception holds the iterator until after it was told.
+        raised.uncaught = Some(Uncaught {
+            at: 30,
+            texts: vec!["KeyError: 3".to_owned()],
+            code: None,
+        });
+        let expected = [(10, StepEnd::At(20)), (20, StepEnd::Cut(30))];
+        assert_eq!(ends(&raised), expected);
+        // One that was raised after the loop was left has no part in it.
+        raised.marks.last_mut().expect("it was dropped").start = 25;
+        assert_eq!(ends(&raised)[1], (20, StepEnd::At(25)));
+    }
+
+    #[test]
+    fn workers_are_stopped_after_the_last_step() {
+        let mut left = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(90))]);
+        let at = left.marks.len() - 1;
+        left.marks.insert(at, mark(Kind::Stopped, 1, 25, 88, 0));
+        assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
+        let stopped = |of: &Recording| loops(of)[0].left.map(|stop| (stop.start, stop.end));
+        assert_eq!(stopped(&left), Some((25, 88)));
+        // In the iter() of a later loop, and as the program ends, they are no end of the loop.
+        let mut later = left.clone();
+        let mut next = later.iterations[0].clone();
+        (next.number, next.start, next.end) = (2, 24, 89);
+        later.iterations.push(next);
+        assert_eq!(stopped(&later), None);
+        left.uncaught = Some(Uncaught {
+            at: 24,
+            ..Uncaught::default()
+        });
+        assert_eq!(stopped(&left), None);
+        // Those of a loop that came to its end are stopped in its last call.
+        let mut whole = recording(&[(&[(10, 12, 0), (20, 33, END)], Some(34))]);
+        let at = whole.marks.len() - 2;
+        whole.marks.insert(at, mark(Kind::Stopped, 1, 22, 30, 0));
+        assert_eq!(loops(&whole)[0].dropped(), Some(34));
     }
 
     #[test]

@@ -21,7 +21,7 @@ impl Story {
             let known = |s: &Stage| s.works != own && (s.end.is_some() || !full);
             for stage in stages.into_iter().filter(known) {
                 let batch = self.batches.of_stage(pid, &stage);
-                let end = stage.end.unwrap_or(self.over(pid));
+                let end = stage.end.unwrap_or(self.over(pid).max(stage.start));
                 self.stage((pid, stage.tid), &stage, batch, end);
                 let taken = batch.and_then(|batch| Some((batch, self.taken.get(&batch)?)));
                 let Some((batch, (loader, tid, wait))) = taken.filter(|_| stage.last) else {
@@ -47,8 +47,8 @@ impl Story {
 
     /// When a process was over: at its end, or that of the recording.
     fn over(&self, pid: u32) -> u64 {
-        let end = self.failures.end(pid).map(|end| end.at);
-        end.unwrap_or(u64::MAX).min(self.drawing.end())
+        let over = self.failures.over(pid).unwrap_or(u64::MAX);
+        over.min(self.drawing.end())
     }
 
     /// Workers that ended before their time.
@@ -56,6 +56,16 @@ impl Story {
         for end in self.failures.ends() {
             let main = (self.pid, self.pid);
             self.drawing.fault(main, end.at, &end.message);
+        }
+    }
+
+    /// Threads that an exception ended, unless it was told already as that of a call of next().
+    pub(super) fn thread_ends(&mut self, trainer: &Recording) {
+        for end in &trainer.thread_ends {
+            if !self.raised.contains(&(end.tid, end.text.clone())) {
+                let at = end.at.min(self.drawing.end());
+                self.drawing.fault((self.pid, end.tid), at, &end.text);
+            }
         }
     }
 
@@ -115,7 +125,7 @@ impl Story {
 mod tests {
     use super::super::loaders::identities;
     use super::super::mark::{Kind, Mark};
-    use super::super::record::{ErrorText, Recording, Uncaught};
+    use super::super::record::{ErrorText, Recording, ThreadEnd, Uncaught};
     use super::super::story;
     use gpustall_trace::{Instant, MonoTime, Value, vocab::arg};
     use std::collections::{BTreeMap, BTreeSet};
@@ -141,12 +151,18 @@ mod tests {
         trainer.uncaught = Some(Uncaught {
             at: 90,
             texts: vec![uncaught.to_owned()],
+            code: None,
         });
-        let loaders = identities(&trainer);
+        told_of(&trainer)
+    }
+
+    /// What is told of a process, and whether it is told to have ended it.
+    fn told_of(trainer: &Recording) -> Vec<(String, bool)> {
+        let loaders = identities(trainer);
         let span = (MonoTime::from_nanos(1), MonoTime::from_nanos(100));
         let mut notes = BTreeSet::new();
         let loaders = (&loaders, BTreeMap::new());
-        let trace = story::trace(&trainer, &[], loaders, span, &mut notes);
+        let trace = story::trace(trainer, &[], loaders, span, &mut notes);
         let ended = trace.strings.find(arg::ENDED_RUN);
         let of = |instant: &Instant| {
             let message = trace.arg_str(&instant.args, arg::MESSAGE);
@@ -155,6 +171,28 @@ mod tests {
             (message.unwrap_or_default().to_owned(), ends)
         };
         trace.instants.iter().map(of).collect()
+    }
+
+    #[test]
+    fn a_thread_that_an_exception_ended_is_told_unless_next_raised_it() {
+        let ended = |text: &str| {
+            let mut trainer = Recording::of_loop(7, 7);
+            let next = Mark::at(Kind::Next, 7, (10, 20));
+            trainer.marks.push(Mark { d: ERROR, ..next });
+            trainer.errors.push(ErrorText {
+                tid: 7,
+                start: 10,
+                text: "KeyError: 31".to_owned(),
+            });
+            trainer.thread_ends.push(ThreadEnd {
+                tid: 7,
+                at: 30,
+                text: text.to_owned(),
+            });
+            told_of(&trainer).len()
+        };
+        assert_eq!(ended("KeyError: 31"), 1);
+        assert_eq!(ended("KeyError: 32"), 2);
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub(super) enum Kind {
     Handed,
     Received,
     Saved,
+    Stopped,
 }
 
 impl Kind {
@@ -39,6 +40,7 @@ impl Kind {
             12 => Kind::Handed,
             13 => Kind::Received,
             14 => Kind::Saved,
+            15 => Kind::Stopped,
             _ => return None,
         })
     }

@@ -90,13 +90,15 @@ impl Hook {
     }
 }
 
-/// What the hook saw of each process with loops over loaders, or that an exception ended, and of its workers.
+/// What the hook saw of each process with loops over loaders, or that an exception ended, and of its workers. `job` is
+/// the process of the job, and its exit code where it is known.
 pub(super) fn parts(
     folder: &Path,
+    job: (u32, Option<u8>),
     (start, now): (MonoTime, MonoTime),
     notes: &mut Vec<String>,
 ) -> Vec<Part> {
-    let (recordings, unread) = match record::read(folder) {
+    let (mut recordings, unread) = match record::read(folder) {
         Ok(found) => found,
         Err(error) => {
             notes.push(format!(
@@ -105,6 +107,9 @@ pub(super) fn parts(
             return Vec::new();
         }
     };
+    for recording in &mut recordings {
+        recording.forget_exit(job.0, job.1);
+    }
     let empty = record::empty(folder);
     if empty > 0 {
         notes.push(format!(

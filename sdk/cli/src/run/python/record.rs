@@ -1,6 +1,6 @@
 //! Reading what the hook left: the marks and the details of each Python process.
 
-use super::mark::{MARK_BYTES, Mark};
+use super::mark::{Kind, MARK_BYTES, Mark};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -100,6 +100,17 @@ pub(super) struct ErrorText {
     pub(super) text: String,
 }
 
+/// A thread that an exception ended, which nobody caught.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ThreadEnd {
+    pub(super) tid: u32,
+    /// When it was told, nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) at: u64,
+    /// Its class and first line.
+    pub(super) text: String,
+}
+
 /// A worker that ended before its time, as the trainer saw it.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -113,7 +124,7 @@ pub(super) struct Death {
     pub(super) code: u32,
 }
 
-/// The exception that nobody caught, told as its process ended.
+/// The exception that nobody caught, told as its process ended, or the call in which the program ended itself.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Uncaught {
@@ -121,6 +132,9 @@ pub(super) struct Uncaught {
     pub(super) at: u64,
     /// Its class and first line, and those of the exceptions that it came from.
     pub(super) texts: Vec<String>,
+    /// Of a call that ends a program: with which exit code; 0 where it is what else may have ended one, with any other
+    /// code than 0. The program may have gone on after it.
+    pub(super) code: Option<u8>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -132,8 +146,10 @@ enum Detail {
     Iteration(IterationInfo),
     Worker(WorkerInfo),
     Error(ErrorText),
+    ThreadEnded(ThreadEnd),
     Death(Death),
     Uncaught(Uncaught),
+    Ends(u64),
     Note(String),
 }
 
@@ -147,8 +163,12 @@ pub(super) struct Recording {
     /// If it is a worker of a loader.
     pub(super) worker: Option<WorkerInfo>,
     pub(super) errors: Vec<ErrorText>,
+    /// Its threads that an exception ended.
+    pub(super) thread_ends: Vec<ThreadEnd>,
     /// Of its workers.
     pub(super) deaths: Vec<Death>,
+    /// When it had run the program, and was about to end its workers; nanoseconds of `CLOCK_MONOTONIC`.
+    pub(super) ends: Option<u64>,
     /// What ended it, if an exception did.
     pub(super) uncaught: Option<Uncaught>,
     pub(super) notes: Vec<String>,
@@ -174,6 +194,28 @@ impl Recording {
             workers: Vec::new(),
         });
         recording
+    }
+
+    /// Forgets the call in which the program ended itself where it went on after it, as far as its marks tell, or as
+    /// the job of the process `job` ended with another code.
+    pub(super) fn forget_exit(&mut self, job: u32, exit: Option<u8>) {
+        let main = self.process.pid;
+        let Some((at, code)) = (self.uncaught.as_ref()).and_then(|of| Some((of.at, of.code?)))
+        else {
+            return;
+        };
+        let goes_on = |mark: &Mark| {
+            let active = matches!(mark.kind, Kind::Asked | Kind::Optimized);
+            active && mark.tid == main && mark.start > at
+        };
+        let own = exit.filter(|_| main == job);
+        let other = match code {
+            0 => own.is_none_or(|exit| exit == 0),
+            code => exit == Some(0) || own.is_some_and(|exit| exit != code),
+        };
+        if other || self.marks.iter().any(goes_on) {
+            self.uncaught = None;
+        }
     }
 
     /// Whether a library's own thread: what it does, it does for one of the program's.
@@ -261,8 +303,10 @@ pub(super) fn recording(marks: &[u8], details: &str) -> Result<Recording, Unread
             Ok(Detail::Iteration(iteration)) => found.iterations.push(iteration),
             Ok(Detail::Worker(worker)) => found.worker = Some(worker),
             Ok(Detail::Error(error)) => found.errors.push(error),
+            Ok(Detail::ThreadEnded(end)) => found.thread_ends.push(end),
             Ok(Detail::Death(death)) => found.deaths.push(death),
             Ok(Detail::Uncaught(uncaught)) => found.uncaught = Some(uncaught),
+            Ok(Detail::Ends(at)) => found.ends = Some(at),
             Ok(Detail::Note(note)) => found.notes.push(note),
             // The last line may be cut off.
             Err(_) => found.unread += usize::from(line.ends_with('\n')),
@@ -302,6 +346,31 @@ mod tests {
             let found = of(FORMAT, &[], &format!("{who}{rest}")).expect("it says who it is");
             assert_eq!(found.unread, unread, "{rest}");
         }
+    }
+
+    #[test]
+    fn a_call_that_ends_a_program_is_forgotten_where_the_program_went_on() {
+        let left = |code: u8, job: u32, exit: Option<u8>, later: Option<u64>| {
+            let line =
+                format!(r#"{{"uncaught": {{"at": 50, "code": {code}, "texts": ["left"]}}}}"#);
+            let text = format!("{{\"process\": {{\"pid\": 7}}}}\n{line}\n");
+            let mut found = of(FORMAT, &[], &text).expect("it says who it is");
+            let mark = later.map(|at| Mark::at(Kind::Optimized, 7, (at, at)));
+            found.marks.extend(mark);
+            found.forget_exit(job, exit);
+            found.uncaught.is_some()
+        };
+        let exited = |job, exit, later| left(3, job, exit, later);
+        assert!(exited(7, Some(3), None) && exited(7, None, Some(40)));
+        // A launcher ends with a code of its own.
+        assert!(exited(6, Some(1), None));
+        assert!(!exited(7, Some(1), None) && !exited(6, Some(0), None));
+        assert!(!exited(7, Some(3), Some(60)));
+        // Of what ended it otherwise the code is not known.
+        assert!(left(0, 7, Some(1), None));
+        assert!(
+            !left(0, 7, Some(0), None) && !left(0, 7, None, None) && !left(0, 6, Some(1), None)
+        );
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn trace_of(folder: &Path) -> Trace {
         MonoTime::from_nanos(start),
         gpustall_trace::MonotonicClock::read(),
     );
-    let mut found = parts(folder, span, &mut notes);
+    let mut found = parts(folder, (0, None), span, &mut notes);
     assert!(notes.is_empty(), "{notes:?}");
     assert_eq!(found.len(), 1);
     found.swap_remove(0).trace

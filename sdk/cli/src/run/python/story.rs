@@ -59,7 +59,8 @@ pub(super) fn trace(
     notes.extend(unmarked_workers(&loops, workers));
     let all = [trainer].into_iter().chain(workers.iter().copied());
     let processes: Vec<Process<'_>> = all.map(|of| (of, stages(of))).collect();
-    let failures = Failures::of(trainer, &processes);
+    let mut failures = Failures::of(trainer, &processes);
+    failures.noticed_by(&loops);
     let mut story = Story {
         pid,
         drawing,
@@ -73,15 +74,20 @@ pub(super) fn trace(
             .filter_map(|loader| Some((loader.number, loader.prefetch_factor?)))
             .collect(),
         iterate: those(trainer, |loader| loader.iterable),
+        left: (loops.iter().filter(|of| of.left.is_some()))
+            .map(|of| of.info.number)
+            .collect(),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
         taken: HashMap::new(),
         failures,
         last: None,
+        raised: BTreeSet::new(),
     };
     story.loops(&loops);
     story.made(processes);
     story.ends();
+    story.thread_ends(trainer);
     story.uncaught(trainer);
     story.functions(trainer);
     if let Some(full) = trainer.full() {
@@ -127,6 +133,8 @@ pub(super) struct Story {
     prefetch: BTreeMap<u32, u64>,
     /// Loaders whose data set is an IterableDataset.
     iterate: BTreeSet<u32>,
+    /// Loops that were left, of which the stopping of the workers is the end.
+    left: BTreeSet<u32>,
     pub(super) batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
@@ -135,6 +143,8 @@ pub(super) struct Story {
     pub(super) failures: Failures,
     /// The last call of next() so far: its start, and what is told of it if it raised.
     pub(super) last: Option<(u64, Option<Told>)>,
+    /// What calls of next() raised, by their threads.
+    pub(super) raised: BTreeSet<(u32, String)>,
 }
 
 impl Story {
@@ -148,6 +158,12 @@ impl Story {
             let epoch = *epochs;
             *epochs += 1;
             let args = self.common(&loader, kind, epoch);
+            if let Some(stop) = of.left {
+                let place = (self.pid, stop.tid);
+                let (span, args) = ((stop.start, stop.end), args.clone());
+                self.drawing
+                    .slice(place, cat::EPOCH_END, "epoch end", span, args);
+            }
             let place = (self.pid, of.info.thread);
             let span = (of.info.start, of.info.end);
             self.drawing
@@ -184,6 +200,9 @@ impl Story {
             let mut span = (call.start, call.end);
             let raised = call.outcome == Outcome::Error;
             let told = raised.then(|| self.failures.of_call(self.pid, call, i));
+            if let Some(told) = &told {
+                self.raised.insert((call.tid, told.text.clone()));
+            }
             if self.last.as_ref().is_none_or(|last| last.0 <= call.start) {
                 self.last = Some((call.start, told.clone()));
             }
@@ -197,6 +216,9 @@ impl Story {
                     .slice(place, cat::PYTHON_FUNCTION, &name, span, Vec::new());
             }
             if call.outcome == Outcome::End {
+                if let Some(message) = self.failures.of_early_end(call, i) {
+                    self.drawing.fault(place, call.end, &message);
+                }
                 self.drawing
                     .slice(place, cat::EPOCH_END, "epoch end", span, args);
                 continue;
@@ -251,6 +273,10 @@ impl Story {
             args.push((arg::THREAD, Value::U64(step.tid.into())));
             let end = match step.end {
                 StepEnd::At(end) => end,
+                StepEnd::Cut(end) => {
+                    args.push((arg::UNFINISHED, Value::Bool(true)));
+                    end.min(self.drawing.end())
+                }
                 StepEnd::Open => {
                     args.push((arg::UNFINISHED, Value::Bool(true)));
                     self.drawing.end()
@@ -269,6 +295,9 @@ impl Story {
         for mark in &trainer.marks {
             let (category, name) = match mark.kind {
                 Kind::Sampled => (cat::PYTHON_FUNCTION, vocab::SAMPLE_INDICES),
+                Kind::Stopped if !self.left.contains(&mark.a) => {
+                    (cat::PYTHON_FUNCTION, vocab::STOP_WORKERS)
+                }
                 Kind::Pinned => (cat::PYTHON_FUNCTION, "pin memory"),
                 Kind::Saved => (cat::PHASE, "checkpoint"),
                 Kind::Optimized => {

@@ -25,7 +25,7 @@ mod window;
 
 pub use collect::FOREIGN_ROWS;
 
-use super::read::source::{Form, open};
+use super::read::source::{Form, open, other};
 use super::read::{ReadOutcome, read};
 use crate::ReadError;
 use collect::Collector;
@@ -59,7 +59,7 @@ pub fn read_any(path: &Path) -> Result<ReadOutcome, ReadError> {
 
 /// Reads a trace of another program; `None` if the file is ours and `watch` says to look for that.
 fn foreign(path: &Path, watch: bool) -> Result<Option<ReadOutcome>, ReadError> {
-    let opened = open(path)?;
+    let mut opened = open(path)?;
     let no_trace = |reason: &str| {
         Err(ReadError::NotATrace {
             path: path.into(),
@@ -68,7 +68,7 @@ fn foreign(path: &Path, watch: bool) -> Result<Option<ReadOutcome>, ReadError> {
     };
     let array = match opened.form {
         Form::Empty => return no_trace("it is empty"),
-        Form::Other => return no_trace("it is not JSON"),
+        Form::Other => return no_trace(other(&mut *opened.text)),
         Form::Array => true,
         Form::Object => false,
     };
@@ -117,7 +117,7 @@ fn foreign(path: &Path, watch: bool) -> Result<Option<ReadOutcome>, ReadError> {
 
     let mut warnings: Vec<String> = Vec::new();
     match ending {
-        Ending::Cut if window.torn => warnings.push(
+        Ending::Cut if window.torn.is_some() => warnings.push(
             "the compressed file is cut off or damaged; events after that are missing".into(),
         ),
         Ending::Cut => warnings.push("the file is cut off; later events are missing".into()),
@@ -128,10 +128,7 @@ fn foreign(path: &Path, watch: bool) -> Result<Option<ReadOutcome>, ReadError> {
             "it has more than {FOREIGN_ROWS} events and arguments, or absurdly much text; the rest \
              was not read"
         )),
-        Ending::Whole if window.torn => {
-            warnings.push("the compressed file is damaged at its end, after the trace".into());
-        }
-        Ending::Whole | Ending::Ours => {}
+        Ending::Whole | Ending::Ours => warnings.extend(window.torn.map(str::to_owned)),
     }
     for (count, what) in [
         (unusable, "events could not be used and were left out"),

@@ -1,7 +1,7 @@
 //! A text that is read piece by piece: always one whole event of it in memory, never much more.
 
 use crate::chrome::read::scan::State;
-use crate::chrome::read::source::is_damage;
+use crate::chrome::read::source::{after, is_damage};
 use std::io::{self, BufRead, ErrorKind};
 
 /// Longest event that is read, in bytes. Those of PyTorch have some hundred, with call stacks and
@@ -39,8 +39,8 @@ pub(super) struct Window {
     start: usize,
     end: usize,
     ended: bool,
-    /// The compressed data is cut off or damaged.
-    pub(super) torn: bool,
+    /// The compressed data is cut off or damaged: what that means where the whole trace was read.
+    pub(super) torn: Option<&'static str>,
 }
 
 impl Window {
@@ -51,7 +51,7 @@ impl Window {
             start: 0,
             end: 0,
             ended: false,
-            torn: false,
+            torn: None,
         }
     }
 
@@ -92,7 +92,7 @@ impl Window {
                 Ok(length) => self.end += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if is_damage(&error) => {
-                    (self.ended, self.torn) = (true, true);
+                    (self.ended, self.torn) = (true, Some(after(&error)));
                     break;
                 }
                 Err(error) => return Err(error),

@@ -18,6 +18,8 @@ pub(super) struct Lines {
     pub(super) cut: bool,
     /// The compressed data is cut off or damaged.
     pub(super) torn: bool,
+    /// It is damaged, and not only cut off.
+    pub(super) garbled: bool,
     /// The closing bracket is there.
     pub(super) closed: bool,
 }
@@ -33,6 +35,7 @@ pub(super) fn lines(text: &mut dyn BufRead, rebuild: &mut Rebuild) -> io::Result
             Ok(None) => return Ok(found),
             Err(error) if is_damage(&error) => {
                 found.torn = true;
+                found.garbled = error.kind() != io::ErrorKind::UnexpectedEof;
                 return Ok(found);
             }
             Err(error) => return Err(error),

@@ -11,8 +11,7 @@ pub(super) mod source;
 use crate::schema::TRACE_SCHEMA;
 use crate::{ReadError, State, Trace};
 use rebuild::Rebuild;
-use source::{Form, is_damage, open};
-use std::io::BufRead;
+use source::{Form, damage_after, open, other};
 use std::path::Path;
 
 /// A trace that was read, and what the reader had to leave out.
@@ -48,10 +47,10 @@ pub enum Source {
 /// [`ReadError`] when the file cannot be read, is not ours, or was written by a newer gpustall.
 /// [`read_any`](crate::read_any) takes the files of other programs too.
 pub fn read(path: &Path) -> Result<ReadOutcome, ReadError> {
-    let source = open(path)?;
+    let mut source = open(path)?;
     match source.form {
         Form::Empty => Err(not_ours(path, "it is empty; the recording was not started")),
-        Form::Other => Err(not_ours(path, "it is not JSON")),
+        Form::Other => Err(not_ours(path, other(&mut *source.text))),
         Form::Array => array(path, source),
         Form::Object => object(path, source),
     }
@@ -77,14 +76,16 @@ fn array(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadErr
     }
     let mut warnings = Vec::new();
     if found.torn {
-        warnings.push("the compressed file is cut off; events after that are missing".into());
+        let how = if found.garbled { "damaged" } else { "cut off" };
+        warnings.push(format!(
+            "the compressed file is {how}; events after that are missing"
+        ));
     }
     if found.cut {
         warnings.push("the last line is cut off and was left out".into());
     }
     if found.damaged > 0 {
-        let n = found.damaged;
-        warnings.push(format!("{n} damaged lines were left out"));
+        warnings.push(left_out(found.damaged, "line"));
     }
     Ok(outcome(rebuild.finish(false), warnings))
 }
@@ -104,9 +105,7 @@ fn object(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadEr
     }
     if let Some(mut trace) = found.trace {
         warnings.extend(found.damage.map(|d| format!("after the trace, {d}")));
-        if source.text.fill_buf().is_err_and(|error| is_damage(&error)) {
-            warnings.push("the compressed file is damaged at its end, after the trace".into());
-        }
+        warnings.extend(damage_after(&mut *source.text));
         trace.sort();
         return Ok(outcome(trace, warnings));
     }
@@ -126,10 +125,10 @@ fn object(path: &Path, mut source: source::Opened) -> Result<ReadOutcome, ReadEr
          for viewers, without its report"
     ));
     if !complete {
-        warnings.push("the list of events is cut off; later events are missing".into());
+        warnings.push("its list cannot be read to the end; later events are missing".into());
     }
     if unusable > 0 {
-        warnings.push(format!("{unusable} damaged events were left out"));
+        warnings.push(left_out(unusable, "event"));
     }
     let mut trace = rebuild.finish(complete);
     if !complete {
@@ -143,6 +142,14 @@ fn outcome(trace: Trace, warnings: Vec<String>) -> ReadOutcome {
         trace,
         source: Source::Gpustall,
         warnings,
+    }
+}
+
+/// So many damaged ones of a kind.
+fn left_out(count: u64, kind: &str) -> String {
+    match count {
+        1 => format!("1 damaged {kind} was left out"),
+        n => format!("{n} damaged {kind}s were left out"),
     }
 }
 
