@@ -84,6 +84,7 @@ impl Timeline<'_> {
             worker: None,
             keeps_workers: false,
             num_workers: None,
+            new_loader: false,
             prefetch: None,
             iterable: false,
             span,

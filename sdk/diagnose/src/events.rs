@@ -69,6 +69,8 @@ pub(crate) struct Wait {
     pub(crate) worker: Option<Tid>,
     /// Whether the loader keeps its workers from one epoch to the next, as far as it says so.
     pub(crate) keeps_workers: bool,
+    /// Whether it is the `iter()` of a loader that was not iterated before, as far as that is told.
+    pub(crate) new_loader: bool,
     /// Workers that the loader has, as far as it says so.
     pub(crate) num_workers: Option<u64>,
     /// Batches that each worker may have ahead of the trainer, as far as it says so.

@@ -146,11 +146,17 @@ fn startup(facts: &Facts<'_>, cheaper: &str) -> Remedy {
     if facts.by_makers > 0.5 {
         let made = facts.loader.and_then(|loader| loader.production);
         let made = made.map_or(String::new(), |made| format!(", which takes {made}"));
-        return format!(
+        let told = format!(
             "workers make the first batch of an epoch{made}, only when it begins, however many they are: have \
              fewer, longer epochs, or smaller batches. {FIRST_ITEM} Or {cheaper}."
-        )
-        .into();
+        );
+        return match keep {
+            Some(keep) => Remedy {
+                text: format!("{} {SPAWNED} Or {told}", keep.text),
+                ..keep
+            },
+            None => told.into(),
+        };
     }
     match (keep, kept) {
         (Some(keep), _) => Remedy {

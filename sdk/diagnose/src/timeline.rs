@@ -181,6 +181,7 @@ impl<'a> Timeline<'a> {
             worker: id(args, key.worker).map(Tid),
             keeps_workers: flag(args, key.persistent),
             num_workers: integer(args, key.num_workers),
+            new_loader: flag(args, key.new_loader),
             prefetch: integer(args, key.prefetch),
             iterable: flag(args, key.iterable),
             span,
@@ -225,10 +226,18 @@ impl<'a> Timeline<'a> {
         let faults = instants.filter(|instant| Some(instant.cat) == self.names.cat.fault);
         let mut faults: Vec<(TrackId, TraceTime)> = faults.map(|of| (of.track, of.at)).collect();
         faults.sort_unstable();
-        for wait in self.waits.iter_mut().filter(|wait| wait.failed) {
-            let first = faults.partition_point(|&of| of < (wait.track, wait.span.start));
+        let mut before: HashMap<TrackId, TraceTime> = HashMap::new();
+        for wait in &mut self.waits {
+            let before = before.insert(wait.track, wait.span.end).unwrap_or_default();
+            if !wait.failed {
+                continue;
+            }
+            // It may have gone wrong while the thread did something else.
+            let since = before.min(wait.span.start);
+            let first = faults.partition_point(|&of| of < (wait.track, since));
             let first = faults.get(first).filter(|of| of.0 == wait.track);
-            wait.until = first.map_or(wait.span.end, |of| of.1.min(wait.span.end));
+            let until = first.map_or(wait.span.end, |of| of.1.min(wait.span.end));
+            wait.until = until.max(wait.span.start);
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::at_once;
 use crate::events::{Kind, LoaderKey, Role, Step, Wait};
 use crate::timeline::Timeline;
-use gpustall_trace::{Interval, Tid, TraceTime, TrackId};
+use gpustall_trace::{Interval, Pid, Tid, TraceTime, TrackId};
 use std::collections::{HashMap, HashSet};
 
 /// A thread that runs training steps. Without a device of its own it is the device.
@@ -91,7 +91,8 @@ struct Crew<'a> {
 ///
 /// Each has an account of its own: from the start of its first complete step, or of its first wait
 /// in one that another thread began, to `end`. A thread after whose last step another one began
-/// its first was succeeded by that one: its account ends where that one begins.
+/// its first was succeeded by that one: its account ends where that one begins, or with its own last step where
+/// that one is of another process.
 ///
 /// A thread that only takes batches of a loader in whose loops nobody runs steps hands them on to those
 /// that do, and has no account; but where devices are `recorded`, what it does says why those wait.
@@ -230,14 +231,23 @@ impl Crew<'_> {
     }
 
     fn close(self, end: TraceTime) -> Vec<Trainer> {
-        let begun = self.list.iter().map(|(_, stretch)| stretch.first);
-        let mut begun: Vec<TraceTime> = begun.collect();
+        let timeline = self.timeline;
+        let pid = |trainer: &Trainer| Some(timeline.trace.track(trainer.track?)?.pid);
+        let begun = self.list.iter();
+        let begun = begun.map(|(trainer, stretch)| (stretch.first, pid(trainer)));
+        let mut begun: Vec<(TraceTime, Option<Pid>)> = begun.collect();
         begun.sort_unstable();
         let one = |(mut trainer, mut stretch): (Trainer, Stretch)| {
             join(&mut trainer.steps, std::mem::take(&mut stretch.shared));
             let start = stretch.start.or(stretch.waits).unwrap_or(end);
-            let next = begun.partition_point(|&of| of < stretch.last || of <= stretch.first);
-            let until = begun.get(next).copied().unwrap_or(end);
+            let next = begun.partition_point(|&(of, _)| of < stretch.last || of <= stretch.first);
+            // Between two processes nothing trains: one has ended, the other begins.
+            let until = begun
+                .get(next)
+                .map_or(end, |&(at, of)| match of == pid(&trainer) {
+                    true => at,
+                    false => stretch.last,
+                });
             trainer.span = Interval::new(start, until.min(end).max(start));
             trainer
         };

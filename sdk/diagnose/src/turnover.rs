@@ -6,7 +6,7 @@
 
 use crate::events::{Role, Wait};
 use crate::framework::Framework;
-use crate::loaders::LoaderFacts;
+use crate::loaders::{LoaderFacts, stages_of};
 use crate::pytorch::{KEPT, SPAWNED};
 use crate::remedy::{Facts, Remedy};
 use crate::report::WorkerCount;
@@ -20,6 +20,8 @@ use gpustall_trace::{Interval, Nanos};
 pub(crate) struct Turnover {
     /// To start and end one worker.
     pub(crate) each: Nanos,
+    /// What it does before its first batch, all of them at once.
+    pub(crate) before: Nanos,
     /// All of it in the recording, for each batch.
     pub(crate) seen: Nanos,
     /// Epochs that began in the recording, of each thread that takes batches.
@@ -48,13 +50,16 @@ impl Turnover {
         if !pytorch || loader.keeps_workers || loader.row.in_process != Some(false) {
             return None;
         }
-        let calls = |role: Role| -> Vec<Nanos> {
+        let waits = |role: Role| {
             let of = move |wait: &&Wait| {
                 let whole = !wait.unfinished && !wait.failed && !wait.aside;
                 wait.role == role && wait.loader == loader.key && whole
             };
             let waits = timeline.waits.iter().filter(of);
-            let waits = waits.filter(|wait| judged.contains(wait.span.start));
+            waits.filter(move |wait| judged.contains(wait.span.start))
+        };
+        let calls = |role: Role| -> Vec<Nanos> {
+            let waits = waits(role);
             let time = waits.map(|wait| {
                 let of =
                     |spans: Vec<Interval>| -> Nanos { spans.iter().map(|span| span.len()).sum() };
@@ -69,24 +74,49 @@ impl Turnover {
             time.collect()
         };
         let starts = calls(Role::EpochStart);
-        let epochs = (starts.len() / takers.max(1)) as u64;
+        // One that is made for each epoch has nothing to keep.
+        let again = waits(Role::EpochStart).any(|wait| !wait.new_loader);
+        let epochs = match again {
+            true => (starts.len() / takers.max(1)) as u64,
+            false => 1,
+        };
+        let firsts = waits(Role::Batch).filter(|wait| wait.first);
+        let befores: Vec<Nanos> = firsts
+            .filter_map(|wait| {
+                let begun = stages_of(timeline, wait)
+                    .map(|stage| stage.span.start)
+                    .min()?;
+                Some(begun.since(wait.span.start).min(wait.span.len()))
+            })
+            .collect();
         // An iterated data set is at its end when each worker has said so: that takes as long as their batches.
         let ends = match loader.iterable {
             true => Vec::new(),
             false => calls(Role::EpochEnd),
         };
-        let seen: Nanos = starts.iter().chain(&ends).copied().sum();
+        let seen: Nanos = starts.iter().chain(&ends).chain(&befores).copied().sum();
         let both = median(starts)? + median(ends).unwrap_or_default();
         Some(Self {
             each: Nanos::new(both.get() / workers),
+            before: median(befores).unwrap_or_default(),
             seen: mean(seen, loader.row.batches.max(1)),
             epochs: epochs.max(1),
         })
     }
 
+    /// `one takes 30.5 ms to start and end, and 300 ms until it begins its first batch`.
+    fn in_words(self) -> String {
+        let before = match self.before > self.each {
+            true => format!(", and {} until it begins its first batch", self.before),
+            false => String::new(),
+        };
+        format!("one takes {} to start and end{before}", self.each)
+    }
+
     /// What so many workers cost for each of so many batches that an epoch has, nanoseconds.
     pub(crate) fn of_a_step(self, workers: u64, batches: u64) -> u64 {
-        self.each.get().saturating_mul(workers) / batches.max(1)
+        let workers = self.each.get().saturating_mul(workers);
+        workers.saturating_add(self.before.get()) / batches.max(1)
     }
 }
 
@@ -132,10 +162,7 @@ impl Facts<'_> {
             let then = Nanos::new(then.predicted_step_ns);
             format!(", so that with {workers} that are not kept a step is {then}{best}")
         });
-        format!(
-            " {KEPT}: one takes {} to start and end{without}.",
-            turnover.each
-        )
+        format!(" {KEPT}: {}{without}.", turnover.in_words())
     }
 
     /// The remedy that keeps the workers that there are, where that is worth something.
@@ -143,8 +170,8 @@ impl Facts<'_> {
         let then = self.counts.iter().find(|of| of.workers == self.have);
         let then = then.filter(|_| self.keep)?;
         let text = format!(
-            "{KEPT}, and one takes {} to start and end: with the {} that there are a step {} is predicted.",
-            self.turnover?.each,
+            "{KEPT}, and {}: with the {} that there are a step {} is predicted.",
+            self.turnover?.in_words(),
             self.have,
             then.in_words()
         );

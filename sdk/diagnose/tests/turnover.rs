@@ -18,17 +18,22 @@ struct Run {
     batches: u64,
     workers: u64,
     kept: bool,
-    /// To start and to end one worker.
+    /// A loader is made for each epoch.
+    anew: bool,
+    /// To start and to end one worker, and until it begins its first batch.
     start: u64,
     end: u64,
+    before: u64,
 }
 
 const RUN: Run = Run {
     batches: 40,
     workers: 2,
     kept: false,
+    anew: false,
     start: 30,
     end: 10,
+    before: 0,
 };
 
 impl Run {
@@ -74,8 +79,15 @@ impl Run {
             };
             let turns_over = u64::from(self.turns_over(epoch));
             let started = at + turns_over * self.start * self.workers;
-            b.slice(main, cat::EPOCH_START, "iter", (at, started), &loader(None));
-            for (step, (asked, there, done)) in (0..).zip(self.steps(started)) {
+            let mut begins = loader(None);
+            if self.anew || epoch == 0 {
+                begins.push((arg::NEW_LOADER, V::B(true)));
+            }
+            b.slice(main, cat::EPOCH_START, "iter", (at, started), &begins);
+            let begin = started + turns_over * self.before;
+            let mut steps = self.steps(begin);
+            steps[0].0 = started;
+            for (step, (asked, there, done)) in (0..).zip(steps) {
                 let batch = epoch * self.batches + step;
                 let own = step % self.workers;
                 let mut args = loader(Some(step));
@@ -83,7 +95,7 @@ impl Run {
                 args.push((arg::WORKER, V::N(101 + own)));
                 b.step("train", epoch, step, 100, (asked, done));
                 b.slice(main, cat::DATA_WAIT, "data wait", (asked, there), &args);
-                let made = started + (step / self.workers + 1) * MAKE;
+                let made = begin + (step / self.workers + 1) * MAKE;
                 let get = (made - MAKE, made);
                 b.stage(workers[own as usize], cat::DATA_GET, batch, Some(0), get);
                 at = done;
@@ -106,7 +118,8 @@ impl Run {
 
     /// How long a step of an epoch takes that is not the first one, with all that belongs to the epoch.
     fn step_ms(&self) -> f64 {
-        let turnover = u64::from(!self.kept) * self.workers * (self.start + self.end);
+        let turnover = self.workers * (self.start + self.end) + self.before;
+        let turnover = u64::from(!self.kept) * turnover;
         let steps = self.steps(0).last().map_or(0, |step| step.2);
         (turnover + steps) as f64 / self.batches as f64
     }
@@ -161,6 +174,42 @@ fn workers_that_are_kept_are_advised_and_predicted_from_some_that_are_not() {
         };
         let words = format!("that are not kept a step is {:.1} ms", not_kept.step_ms());
         assert!(finding.remedy.contains(&words), "{words}\n{report}");
+    }
+}
+
+#[test]
+fn what_workers_do_before_their_first_batch_is_kept_too() {
+    let run = Run { before: 500, ..RUN };
+    let report = run.report();
+    let finding = with_counts(&report);
+    for workers in [1, 2, 8] {
+        let kept = Run {
+            workers,
+            kept: true,
+            ..RUN
+        };
+        let count = &finding.worker_counts[workers as usize - 1];
+        let off = count.predicted_step_ns as f64 / 1e6 / kept.step_ms() - 1.0;
+        assert!(off.abs() < 0.06, "{workers}: off by {off}\n{report}");
+    }
+    let told = "one takes 40.0 ms to start and end, and 500 ms until it begins its first batch";
+    assert!(finding.remedy.contains(told), "{report}");
+}
+
+#[test]
+fn a_loader_that_is_made_anew_has_no_workers_to_keep() {
+    let run = Run { anew: true, ..RUN };
+    let report = run.report();
+    assert!(
+        !report.to_string().contains("persistent_workers"),
+        "{report}"
+    );
+    let finding = with_counts(&report);
+    for workers in [1, 2, 8] {
+        let then = Run { workers, ..run };
+        let count = &finding.worker_counts[workers as usize - 1];
+        let off = count.predicted_step_ns as f64 / 1e6 / then.step_ms() - 1.0;
+        assert!(off.abs() < 0.06, "{workers}: off by {off}\n{report}");
     }
 }
 

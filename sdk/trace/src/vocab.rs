@@ -173,6 +173,8 @@ pub mod arg {
     pub const FRAMEWORK: &str = "framework";
     /// True where the loader keeps its workers from one epoch to the next, as it was told to.
     pub const PERSISTENT: &str = "persistent_workers";
+    /// True where an epoch is the first over a loader that was made for it: it has no workers to keep.
+    pub const NEW_LOADER: &str = "new_loader";
     /// Workers that the loader has, as it was told: more than make batches where an epoch has fewer.
     pub const NUM_WORKERS: &str = "num_workers";
     /// Batches that each worker of the loader may have ahead of the trainer, as it was told.

@@ -1,6 +1,7 @@
-"""Tells where a program ends itself: in sys.exit or os._exit, with which code."""
+"""Tells where a program ends itself: in sys.exit or os._exit, with which code; and what ended a process of its own."""
 
 import functools
+import multiprocessing.process
 import os
 import sys
 import threading
@@ -9,6 +10,8 @@ from . import failures, marks
 
 #: What the last call of sys.exit on the main thread was. The program may have gone on after it.
 _last = None
+#: The exception that ended this process, where multiprocessing runs it: it prints that, and ends the process itself.
+_failed = None
 
 
 def patch():
@@ -16,6 +19,8 @@ def patch():
     if not hasattr(sys.exit, "_gpustall"):
         sys.exit = _marked(sys.exit, "sys.exit", _remember)
         os._exit = _marked(os._exit, "os._exit", _tell)
+        process = multiprocessing.process.BaseProcess
+        process.run = _marked_run(process.run)
 
 
 def last():
@@ -48,14 +53,43 @@ def _marked(leave, name, then):
     return marked
 
 
+def _marked_run(run):
+    @functools.wraps(run)
+    def marked(self):
+        try:
+            return run(self)
+        except BaseException as error:
+            # The program sees its own frames.
+            error.__traceback__ = error.__traceback__.tb_next
+            _fail(error)
+            raise
+
+    return marked
+
+
+def _fail(error):
+    global _failed
+    try:
+        if not isinstance(error, SystemExit):
+            _failed = {"at": marks.now(), "code": 1, "texts": failures.texts(error)}
+    except Exception:
+        pass
+
+
 def _left(name, then, status=None):
     code = status if isinstance(status, int) else int(status is not None)
-    if threading.current_thread() is not threading.main_thread():
+    # Of another thread sys.exit ends that alone.
+    if name == "sys.exit" and threading.current_thread() is not threading.main_thread():
         return
     if not code & 0xFF:
         then(None)
         return
     frame = sys._getframe(2)
+    if str(frame.f_globals.get("__name__")).startswith("multiprocessing."):
+        # Python's own: what it ran says why.
+        if _failed is not None:
+            then(_failed)
+        return
     place = "%s:%d" % (os.path.basename(frame.f_code.co_filename), frame.f_lineno)
     told = "%s(%s) at %s" % (name, failures.shortened(repr(status)), place)
     after = failures.texts(sys.exc_info()[1])

@@ -189,6 +189,10 @@ def _text(error):
     caught = text.partition("\nOriginal Traceback ")[2]
     if caught:
         return caught.splitlines()[-1][:_LENGTH]
+    first, _, more = text.partition("\n")
+    if first.rstrip().endswith(":") and more:
+        # The last line of what another process raised says what it was.
+        text = "%s %s" % (first.rstrip(), more.splitlines()[-1])
     name, line = type(error).__name__, text.partition("\n")[0]
     return ("%s: %s" % (name, line) if line else name)[:_LENGTH]
 

@@ -314,6 +314,7 @@ mod tests {
             at: 70,
             texts: texts.iter().map(|&text| text.to_owned()).collect(),
             code: None,
+            outlived: false,
         }
     }
 

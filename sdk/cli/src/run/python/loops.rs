@@ -151,8 +151,10 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
                 of.calls.push(Call::of(mark));
             }
             Kind::Dropped => of.dropped = of.dropped.or(Some(mark.start)),
-            // Where it is not at its end, it is left.
-            Kind::Stopped if !open.contains_key(&(mark.tid, mark.a)) => {
+            // Where it is not at its end, it is left. Workers that are kept belong to the loader, not to the loop.
+            Kind::Stopped
+                if !open.contains_key(&(mark.tid, mark.a)) && !keeps(recording, &of.info) =>
+            {
                 of.dropped = Some(mark.start);
                 of.left = Some(*mark);
             }
@@ -185,9 +187,20 @@ pub(super) fn loops(recording: &Recording) -> Vec<Loop> {
     raise(&mut loops, recording);
     leave(&mut loops, recording);
     for of in &mut loops {
-        of.again |= full.is_some();
+        // Where workers are kept, the loader holds on to the iterator: when the loop was left is not known.
+        let held = of.dropped.is_some() && keeps(recording, &of.info);
+        if held {
+            of.dropped = None;
+        }
+        of.again |= full.is_some() || held;
     }
     loops
+}
+
+/// Whether the loader of a loop keeps its workers.
+fn keeps(recording: &Recording, info: &IterationInfo) -> bool {
+    let loader = recording.loaders.get(&info.loader);
+    loader.is_some_and(|loader| loader.persistent_workers)
 }
 
 /// Says which calls that were cut off were the last thing that their threads did here.
@@ -205,10 +218,15 @@ fn cut_off(loops: &mut [Loop], recording: &Recording) {
     }
 }
 
-/// Keeps when the workers of loops were stopped where that was in no call of another one, and before the program was
-/// about to end: nobody waits for that.
+/// Keeps when the workers of loops were stopped where that was in no call of another one, and before another one:
+/// as the program ends nobody waits for that.
 fn leave(loops: &mut [Loop], recording: &Recording) {
     let ends = recording.uncaught.as_ref().map_or(u64::MAX, |of| of.at);
+    let began = loops.iter().map(|of| of.info.start);
+    let called = loops
+        .iter()
+        .flat_map(|of| of.calls.iter().map(|call| call.start));
+    let last = began.chain(called).max().unwrap_or(0);
     let mut calls: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     for of in loops.iter() {
         let iter = (of.info.thread, of.info.start, of.info.end);
@@ -227,7 +245,7 @@ fn leave(loops: &mut [Loop], recording: &Recording) {
             let inside = after
                 .checked_sub(1)
                 .is_some_and(|at| stop.start < spans[at].1);
-            !inside && stop.start < ends
+            !inside && stop.start < last.min(ends)
         });
     }
 }
@@ -336,6 +354,7 @@ mod tests {
             at: 30,
             texts: vec!["KeyError: 3".to_owned()],
             code: None,
+            outlived: false,
         });
         let expected = [(10, StepEnd::At(20)), (20, StepEnd::Cut(30))];
         assert_eq!(ends(&raised), expected);
@@ -351,7 +370,18 @@ mod tests {
         left.marks.insert(at, mark(Kind::Stopped, 1, 25, 88, 0));
         assert_eq!(ends(&left)[1], (20, StepEnd::At(25)));
         let stopped = |of: &Recording| loops(of)[0].left.map(|stop| (stop.start, stop.end));
+        // As the last thing of a program they are no end of the loop.
+        assert_eq!(stopped(&left), None);
+        let mut next = left.iterations[0].clone();
+        (next.number, next.start, next.end) = (2, 95, 96);
+        left.iterations.push(next);
         assert_eq!(stopped(&left), Some((25, 88)));
+        // Nor are those that are kept.
+        let mut kept = left.clone();
+        let loader = kept.loaders.entry(kept.iterations[0].loader).or_default();
+        loader.persistent_workers = true;
+        assert_eq!(stopped(&kept), None);
+        assert_ne!(ends(&kept)[1], (20, StepEnd::At(25)));
         // In the iter() of a later loop, and as the program ends, they are no end of the loop.
         let mut later = left.clone();
         let mut next = later.iterations[0].clone();
@@ -417,6 +447,11 @@ mod tests {
             (&[(50, 52, 0), (60, 61, 0), (70, 71, END)], None),
         ]);
         assert_eq!(ends(&two)[1], (20, StepEnd::Unknown));
+        // As the program ends, the loader lets go of the iterator.
+        let mut last = recording(&[(&[(10, 12, 0), (20, 21, 0)], Some(90))]);
+        assert_eq!(ends(&last)[1], (20, StepEnd::At(90)));
+        last.loaders.entry(1).or_default().persistent_workers = true;
+        assert_eq!(ends(&last)[1], (20, StepEnd::Unknown));
     }
 
     #[test]

@@ -79,13 +79,17 @@ impl Story {
         };
         let last = self.last.as_ref().and_then(|(_, told)| told.as_ref());
         if let Some(cause) = self.failures.cause(uncaught, last) {
-            self.drawing.ended_by(cause);
+            if !uncaught.outlived {
+                self.drawing.ended_by(cause);
+            }
             return;
         }
         let main = (self.pid, self.pid);
         let at = uncaught.at.min(self.drawing.end());
         self.drawing.fault(main, at, text);
-        self.drawing.ended_by(text);
+        if !uncaught.outlived {
+            self.drawing.ended_by(text);
+        }
     }
 
     fn stage(&mut self, place: Place, stage: &Stage, batch: Option<u64>, end: u64) {
@@ -152,6 +156,7 @@ mod tests {
             at: 90,
             texts: vec![uncaught.to_owned()],
             code: None,
+            outlived: false,
         });
         told_of(&trainer)
     }

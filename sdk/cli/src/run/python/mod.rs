@@ -107,8 +107,16 @@ pub(super) fn parts(
             return Vec::new();
         }
     };
+    // When the last process began to train.
+    let began = recordings
+        .iter()
+        .filter(|of| of.worker.is_none() && !of.marks.is_empty());
+    let began = began.map(|of| of.process.mono_ns).max().unwrap_or(0);
     for recording in &mut recordings {
         recording.forget_exit(job.0, job.1);
+        if let Some(uncaught) = &mut recording.uncaught {
+            uncaught.outlived = uncaught.at < began;
+        }
     }
     let empty = record::empty(folder);
     if empty > 0 {

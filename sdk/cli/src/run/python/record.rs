@@ -124,6 +124,9 @@ pub(super) struct Death {
     pub(super) code: u32,
 }
 
+/// What is told of a program that ended itself and called nothing that does.
+const RAISED_EXIT: &str = "it raised SystemExit";
+
 /// The exception that nobody caught, told as its process ended, or the call in which the program ended itself.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
@@ -135,6 +138,9 @@ pub(super) struct Uncaught {
     /// Of a call that ends a program: with which exit code; 0 where it is what else may have ended one, with any other
     /// code than 0. The program may have gone on after it.
     pub(super) code: Option<u8>,
+    /// Whether another process of the job began after it: it did not end the run.
+    #[serde(skip)]
+    pub(super) outlived: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -213,9 +219,22 @@ impl Recording {
             0 => own.is_none_or(|exit| exit == 0),
             code => exit == Some(0) || own.is_some_and(|exit| exit != code),
         };
-        if other || self.marks.iter().any(goes_on) {
-            self.uncaught = None;
-        }
+        let last = self
+            .marks
+            .iter()
+            .filter(|mark| goes_on(mark))
+            .map(|mark| mark.start);
+        let Some(last) = last.max() else {
+            self.uncaught = self.uncaught.take().filter(|_| !other);
+            return;
+        };
+        // Of a program that went on and ended with that code all the same, all that calls nothing is left.
+        self.uncaught = own.filter(|_| !other && code != 0).map(|_| Uncaught {
+            at: self.ends.unwrap_or(last),
+            texts: vec![RAISED_EXIT.to_owned()],
+            code: Some(code),
+            outlived: false,
+        });
     }
 
     /// Whether a library's own thread: what it does, it does for one of the program's.
@@ -365,7 +384,9 @@ mod tests {
         // A launcher ends with a code of its own.
         assert!(exited(6, Some(1), None));
         assert!(!exited(7, Some(1), None) && !exited(6, Some(0), None));
-        assert!(!exited(7, Some(3), Some(60)));
+        // It was caught, and another one raised.
+        assert!(exited(7, Some(3), Some(60)));
+        assert!(!exited(7, None, Some(60)) && !exited(6, Some(3), Some(60)));
         // Of what ended it otherwise the code is not known.
         assert!(left(0, 7, Some(1), None));
         assert!(

@@ -79,6 +79,7 @@ pub(super) fn trace(
             .collect(),
         batches: Batches::of(&loops),
         epochs: BTreeMap::new(),
+        looped: BTreeSet::new(),
         taken: HashMap::new(),
         failures,
         last: None,
@@ -102,13 +103,19 @@ pub(super) fn trace(
 fn unmarked_workers(loops: &[Loop], workers: &[&Recording]) -> Option<String> {
     let marked: BTreeSet<u32> = workers.iter().map(|of| of.process.pid).collect();
     let calls = loops.iter().flat_map(|of| &of.calls);
+    // One that failed before its first batch may not have come so far.
+    let calls = calls.filter(|call| call.outcome != Outcome::Error);
     let made = calls.filter_map(|call| call.made).map(|made| made.pid);
     let unmarked: BTreeSet<u32> = made.filter(|pid| !marked.contains(pid)).collect();
     let count = unmarked.len();
     (count > 0).then(|| {
+        let who = match count {
+            1 => "a worker of a DataLoader".to_owned(),
+            count => format!("{count} workers of DataLoaders"),
+        };
         format!(
-            "How {count} workers of DataLoaders made their batches was not recorded: they did not load the \
-             hook (the program sets another PYTHONPATH, or starts them as another user)."
+            "How {who} made batches was not recorded: the hook was not loaded there (the program sets another \
+             PYTHONPATH, or starts workers as another user)."
         )
     })
 }
@@ -138,6 +145,8 @@ pub(super) struct Story {
     pub(super) batches: Batches,
     /// Loops so far, by loader and kind.
     epochs: BTreeMap<(String, &'static str), u64>,
+    /// Loaders that had a loop.
+    looped: BTreeSet<u32>,
     /// Who took each batch of a worker: the loader, the thread, and its wait.
     pub(super) taken: HashMap<u64, (String, u32, (u64, u64))>,
     pub(super) failures: Failures,
@@ -166,6 +175,10 @@ impl Story {
             }
             let place = (self.pid, of.info.thread);
             let span = (of.info.start, of.info.end);
+            let mut args = args;
+            if self.looped.insert(of.info.loader) {
+                args.push((arg::NEW_LOADER, Value::Bool(true)));
+            }
             self.drawing
                 .slice(place, cat::EPOCH_START, "epoch start", span, args);
             self.calls(of, &loader, kind, epoch);
