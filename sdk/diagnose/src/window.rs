@@ -45,7 +45,7 @@ impl Window {
 ///
 /// Where the steps are another profiler's, it ends with the last operation of a device: what follows is that
 /// profiler shutting down. Where all loops over loaders are known to have ended, it ends with the last of them,
-/// or with the last operation: what follows is no training. Without steps it spans the operations.
+/// or with the last phase or operation: what follows is no training. Without steps it spans the operations.
 pub(crate) fn window(timeline: &Timeline<'_>, devices: &Devices) -> (Window, Vec<Trainer>) {
     let complete = || {
         let steps = timeline.steps.iter().filter(|step| !step.cut);
@@ -106,11 +106,15 @@ fn loops_end(timeline: &Timeline<'_>) -> Option<TraceTime> {
         }
     }
     let mut waits = last.values();
-    let ended = marked(timeline.trace) || waits.all(|wait| wait.role == Role::EpochEnd);
+    let hooked = marked(timeline.trace);
+    let ended = hooked || waits.all(|wait| wait.role == Role::EpochEnd);
+    // What the SDK marks after the last loop, as a checkpoint, is a part of the training.
+    let phases = timeline.phases.iter().filter(|_| !hooked);
+    let phases = phases.map(|phase| phase.span.end);
     let steps = timeline.steps.iter().map(|step| step.span.end);
     // Nor is it any training when a call waits in vain.
     let waits = last.values().map(|wait| wait.until);
-    let end = steps.chain(waits).max();
+    let end = steps.chain(waits).chain(phases).max();
     end.filter(|_| ended && !open && !last.is_empty())
 }
 

@@ -164,8 +164,8 @@ fn until(steps: &[(usize, u64, u64)], complete: &dyn Fn(usize) -> bool, events: 
         return END;
     }
     let steps = steps.iter().filter(|step| step.1 < END).map(|step| step.2);
-    let calls = calls(0).chain(calls(1)).map(|e| e.end);
-    steps.chain(calls).max().unwrap_or(END).min(END)
+    let events = events.iter().map(|e| e.end);
+    steps.chain(events).max().unwrap_or(END).min(END)
 }
 
 /// Charges nanosecond by nanosecond.

@@ -53,9 +53,11 @@ impl Run {
         if steps().any(cut) || !ended || waits().next().is_none() {
             return self.end;
         }
+        let phases = self.trainers.iter().flat_map(|trainer| &trainer.phases);
         let ends = steps()
             .map(|step| step.span.1)
-            .chain(waits().map(|wait| wait.span.1));
+            .chain(waits().map(|wait| wait.span.1))
+            .chain(phases.map(|phase| phase.1.1));
         ends.max().map_or(self.end, |last| last.min(self.end))
     }
 
