@@ -125,7 +125,10 @@ fn the_diagnosis_leaves_pauses_out_of_its_window() {
     let paused = only(&trace, "paused").span.len().get();
     assert!(paused >= pause.as_nanos() as u64);
     assert_eq!(report.paused_ns, paused);
-    let whole = trace.meta.end.as_nanos() - report.window_start_ns;
+    // The window ends with the loop.
+    let ends = slices(&trace, cat::EPOCH_END);
+    let end = ends.iter().map(|slice| slice.span.end.as_nanos()).max();
+    let whole = end.expect("the loop ends") - report.window_start_ns;
     assert_eq!(report.window_ns, whole - paused);
     let charged: u64 = report.charges_ns.values().sum();
     assert_eq!(
