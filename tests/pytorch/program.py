@@ -115,8 +115,10 @@ def main():
         dies_at = 25 if args.dies or args.exits else None
         error = StopIteration if args.stops else ValueError
         dataset = Rows(fails_at, dies_at, error, killed if args.dies else exits)
-        # The batch of the item that ends its worker is the third one.
-        trains = loader(args, Stream() if args.stream else dataset, dies_at is None)
+        # The batch of the item that ends its worker is the third one, that of one that fails the fourth: an epoch
+        # without any batch would have no step of the optimizer.
+        shuffle = fails_at is None and dies_at is None
+        trains = loader(args, Stream() if args.stream else dataset, shuffle)
         validates = loader(args, Rows(), False)
         model = torch.nn.Linear(8, 1)
         optimizer = torch.optim.Adam(model.parameters())
