@@ -97,7 +97,7 @@ def other_path():
     optimizer = sgd()
     for batch in loader:
         learn(batch, optimizer)
-    tell(EACH, unmarked=True, note="did not load the hook")
+    tell(EACH, unmarked=True, note="the hook was not loaded")
 
 
 def ranks():
