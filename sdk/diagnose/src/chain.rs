@@ -54,25 +54,26 @@ pub(crate) fn wait_pieces(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interva
         Role::EpochEnd => Vec::new(),
         Role::EpochStart | Role::Batch => timeline.stopping.during(wait.track, parts),
     };
-    if stopped.is_empty() {
-        return unstopped(timeline, wait, parts);
-    }
-    let own = Some(wait.track);
-    let mut pieces = whole(&stopped, PieceKind::StopWorkers, own, Edge::Observed);
-    pieces.extend(unstopped(timeline, wait, &without(parts, &stopped)));
-    pieces.sort_by_key(|piece| piece.span.start);
-    pieces
+    beside(wait, parts, (&stopped, PieceKind::StopWorkers), |parts| {
+        let sampled = timeline.sampling.during(wait.track, parts);
+        beside(wait, parts, (&sampled, PieceKind::Sampler), |parts| {
+            unsampled(timeline, wait, parts)
+        })
+    })
 }
 
-/// What filled parts of a wait in which no workers were stopped, in order.
-fn unstopped(timeline: &Timeline<'_>, wait: &Wait, parts: &[Interval]) -> Vec<Piece> {
-    let sampled = timeline.sampling.during(wait.track, parts);
-    if sampled.is_empty() {
-        return unsampled(timeline, wait, parts);
+/// Pieces of this kind where the waiting thread was seen in it, and what filled the rest of `parts`, in order.
+fn beside(
+    wait: &Wait,
+    parts: &[Interval],
+    (seen, kind): (&[Interval], PieceKind),
+    rest: impl Fn(&[Interval]) -> Vec<Piece>,
+) -> Vec<Piece> {
+    if seen.is_empty() {
+        return rest(parts);
     }
-    let own = Some(wait.track);
-    let mut pieces = whole(&sampled, PieceKind::Sampler, own, Edge::Observed);
-    pieces.extend(unsampled(timeline, wait, &without(parts, &sampled)));
+    let mut pieces = whole(seen, kind, Some(wait.track), Edge::Observed);
+    pieces.extend(rest(&without(parts, seen)));
     pieces.sort_by_key(|piece| piece.span.start);
     pieces
 }
