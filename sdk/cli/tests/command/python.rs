@@ -288,6 +288,33 @@ print([ends[worker.pid].get('signal', ends[worker.pid].get('code')) for worker i
     );
 }
 
+/// What ended a process that multiprocessing runs is told, and not the call with which Python then ends it.
+#[test]
+fn the_exception_that_ends_a_process_of_the_program_is_told() {
+    if python().is_none() {
+        return;
+    }
+    let folder = folder();
+    let program = "\
+import glob, json, multiprocessing, os
+from gpustall_hook import exits, marks
+exits.patch()
+marks.mark(marks.SAMPLED, 1, 2)
+def work():
+    marks.mark(marks.SAMPLED, 1, 2)
+    raise ValueError('in a process')
+process = multiprocessing.get_context('fork').Process(target=work)
+process.start(); process.join()
+files = glob.glob(os.path.dirname(marks._stem) + '/*.details')
+lines = [json.loads(line) for file in files for line in open(file)]
+print([line['uncaught']['texts'] for line in lines if 'uncaught' in line], process.exitcode)";
+    let printed = with_the_hook(folder.path(), program, OsStr::new(""));
+    assert!(
+        printed.starts_with("[['ValueError: in a process']] 1\n"),
+        "{printed}"
+    );
+}
+
 /// An exception that nobody caught is told with those that it came from; one that was caught is not.
 #[test]
 fn the_exception_that_ends_a_program_is_told() {
